@@ -1,0 +1,1 @@
+"""The pure heart: events, state, fold, decisions."""

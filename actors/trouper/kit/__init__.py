@@ -1,0 +1,1 @@
+"""A small, general actor kit on Trio."""

@@ -1,0 +1,1 @@
+"""The outside world for Trouper: model providers and other services."""
