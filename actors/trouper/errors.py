@@ -1,0 +1,160 @@
+"""Every error that a user of the runtime may want to catch, in one place."""
+
+from __future__ import annotations
+
+from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
+from trouper_journal._errors import InvalidValue as InvalidValue
+from trouper_journal._errors import JournalBroken as JournalBroken
+from trouper_journal._errors import JournalClosed as JournalClosed
+from trouper_journal._errors import JournalCorrupt as JournalCorrupt
+from trouper_journal._errors import JournalError as JournalError
+from trouper_journal._errors import JournalInUse as JournalInUse
+from trouper_journal._errors import NotAJournal as NotAJournal
+from trouper_journal._errors import StaleFence as StaleFence
+from trouper_journal._errors import StorageBusy as StorageBusy
+from trouper_journal._errors import StorageFull as StorageFull
+from trouper_journal._errors import StorageReadOnly as StorageReadOnly
+from trouper_journal._errors import TrouperError as TrouperError
+from trouper_journal._errors import UnknownEvent as UnknownEvent
+from trouper_journal._errors import VersionConflict as VersionConflict
+
+
+class ActorError(TrouperError):
+    """Root of the errors of the actor kit."""
+
+
+class ActorStopped(ActorError):
+    """The actor stopped before it could answer, or was stopped already; what it did meanwhile is unknown."""
+
+
+class ActorFailed(ActorError):
+    """The actor raised while it handled the message; the cause is attached."""
+
+
+class MailboxFull(ActorError):
+    """``tell_nowait`` met a full mailbox; the message was not accepted."""
+
+
+class DefinitionError(TrouperError, ValueError):
+    """An agent or a tool that cannot work as defined (bad name, annotation without a schema, duplicates)."""
+
+
+class SchemaError(DefinitionError):
+    """A tool's parameter cannot be described to a model.
+
+    Attributes:
+        tool: The tool's name.
+        parameter: The parameter's name; empty where it is about the whole tool.
+    """
+
+    def __init__(self, tool: str, parameter: str, reason: str) -> None:
+        where = f"tool {tool}, parameter {parameter}" if parameter else f"tool {tool}"
+        super().__init__(f"{where}: {reason}")
+        self.tool = tool
+        self.parameter = parameter
+
+
+class ArgumentsError(TrouperError, ValueError):
+    """Arguments for a tool that do not fit its schema; the message tells a model what to mend, path by path."""
+
+
+class ToolError(TrouperError):
+    """Raise this in a tool for "known not applied, tell the model": the call gets an error receipt."""
+
+
+class TransientError(ToolError):
+    """Raise this in a tool for "not applied, may be retried"."""
+
+
+class ModelError(TrouperError):
+    """A model call failed.
+
+    Attributes:
+        retryable: Whether the same request may succeed later.
+        retry_after: Seconds that the provider asked to wait; None where it named none.
+        status: HTTP status of the answer; None where there was none.
+    """
+
+    def __init__(
+        self, message: str, *, retryable: bool = False, retry_after: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.status = status
+
+
+class UnknownRun(TrouperError, LookupError):
+    """No run of that id is in the journal."""
+
+
+class UnknownAgent(TrouperError, LookupError):
+    """No agent of that name was given to the runtime."""
+
+
+class UnknownAction(TrouperError, LookupError):
+    """No action of that id is in the journal."""
+
+
+class ApprovalError(TrouperError):
+    """A decision that cannot be taken (late, foreign, conflicting, or an edit that does not fit); nothing changed."""
+
+
+class ApprovalConflict(ApprovalError):
+    """The call was decided otherwise before.
+
+    Attributes:
+        action: The action's id.
+        stored: The decision that stands ("approve" or "deny").
+    """
+
+    def __init__(self, action: str, stored: str, by: str) -> None:
+        super().__init__(f"action {action} was decided before: {stored} by {by}; nothing was changed")
+        self.action = action
+        self.stored = stored
+
+
+class ResolveError(TrouperError):
+    """An action that cannot be resolved (it is not in doubt, or was settled otherwise); nothing changed."""
+
+
+class DefinitionDrift(TrouperError):
+    """A run's agent is not defined as it was when the run began, and the policy is to wait.
+
+    Attributes:
+        run: The run's id.
+        changes: What differs, one line each.
+    """
+
+    def __init__(self, run: str, changes: tuple[str, ...]) -> None:
+        super().__init__(f"run {run} waits: its agent's definition changed ({'; '.join(changes)}); adopt it to go on")
+        self.run = run
+        self.changes = changes
+
+
+class RunError(TrouperError):
+    """Root of the ways in which a run ends without succeeding.
+
+    Attributes:
+        run: The run's id.
+    """
+
+    def __init__(self, run: str, message: str) -> None:
+        super().__init__(f"run {run}: {message}")
+        self.run = run
+
+
+class RunFailed(RunError):
+    """The run failed: its model or its definition could not go on."""
+
+
+class RunCancelled(RunError):
+    """The run was cancelled; the message says by whom and why."""
+
+
+class StepLimitExceeded(RunError):
+    """The run reached ``max_steps``; its state is kept, and it can go on with a higher limit."""
+
+
+class OutputTruncated(RunError):
+    """The model's reply was cut off by its length limit again and again."""
