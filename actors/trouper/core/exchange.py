@@ -1,0 +1,149 @@
+"""What goes to a model beside the messages, and what comes back: settings, replies, pieces of a streamed reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+from attrs import field, fields, frozen
+
+from .conversation import AI, Usage, Value
+
+
+def _nothing() -> dict[str, Value]:
+    return {}
+
+
+_Setting = TypeVar("_Setting")
+
+
+def _first(said: _Setting | None, otherwise: _Setting | None) -> _Setting | None:
+    return otherwise if said is None else said
+
+
+@frozen
+class ModelConfig:
+    """Settings of one model call; None leaves a setting to the provider.
+
+    Attributes:
+        temperature: Sampling temperature.
+        top_p: Nucleus sampling.
+        max_tokens: Limit of the reply, in tokens, reasoning included.
+        stop: Texts at which the reply ends.
+        seed: Seed for providers that can repeat a reply.
+        tool_choice: ``auto``, ``none``, ``required`` or the name of the tool that must be called.
+        parallel_tool_calls: Whether one reply may ask for several calls.
+        reasoning_effort: How long the model shall think, in the provider's words.
+        extra: Further fields of the request, in the provider's words; they win over the fields above.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    seed: int | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+    extra: Mapping[str, Value] = field(factory=_nothing)
+
+    def over(self, base: ModelConfig) -> ModelConfig:
+        """These settings where they say something, those of ``base`` elsewhere."""
+        return ModelConfig(
+            _first(self.temperature, base.temperature),
+            _first(self.top_p, base.top_p),
+            _first(self.max_tokens, base.max_tokens),
+            self.stop or base.stop,
+            _first(self.seed, base.seed),
+            _first(self.tool_choice, base.tool_choice),
+            _first(self.parallel_tool_calls, base.parallel_tool_calls),
+            _first(self.reasoning_effort, base.reasoning_effort),
+            {**base.extra, **self.extra},
+        )
+
+    def to_value(self) -> dict[str, Value]:
+        """The settings that say something, as plain data (for a definition document)."""
+        said: dict[str, Value] = {}
+        for name in (attribute.name for attribute in fields(ModelConfig)):
+            value = getattr(self, name)
+            if value is not None and value not in ((), {}):
+                said[name] = list(value) if isinstance(value, tuple) else value
+        return said
+
+
+@frozen
+class ModelReply:
+    """A model's complete answer to one request.
+
+    Attributes:
+        message: What it said. The ids in it are empty: the runtime gives them.
+        finish_reason: Why it stopped: ``stop``, ``tool_calls``, ``length``, ``content_filter``, ``refusal``, or a word
+            of the provider's own.
+        usage: Tokens taken.
+        truncated: Whether the reply was cut off by its length limit, so that calls in it must not run: their arguments
+            may be incomplete even where they parse.
+        model: The model that answered, as the provider named it.
+        request_id: The provider's id of the request, for its support desk.
+    """
+
+    message: AI
+    finish_reason: str = "stop"
+    usage: Usage = field(factory=Usage)
+    truncated: bool = False
+    model: str | None = None
+    request_id: str | None = None
+
+
+@frozen
+class TextDelta:
+    """The next piece of the reply's text."""
+
+    text: str
+
+
+@frozen
+class ReasoningDelta:
+    """The next piece of the reasoning that the provider discloses."""
+
+    text: str
+
+
+@frozen
+class RefusalDelta:
+    """The next piece of a refusal."""
+
+    text: str
+
+
+@frozen
+class ToolCallDelta:
+    """The next piece of a tool call.
+
+    Attributes:
+        index: The call's place in the reply as far as known by now.
+        id: The provider's id, where this piece brought one.
+        name: The tool's name, where this piece brought one.
+        arguments: The next piece of the argument text.
+    """
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+@frozen
+class UsageDelta:
+    """The tokens taken, so far or in all."""
+
+    usage: Usage
+
+
+@frozen
+class Finished:
+    """The end of a streamed reply; it carries the whole of it."""
+
+    reply: ModelReply
+
+
+Chunk: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | ToolCallDelta | UsageDelta | Finished
