@@ -94,6 +94,8 @@ class AI:
         tool_calls: The calls it asked for, in the order asked.
         reasoning: The reasoning text that the provider disclosed.
         refusal: The model's words where it declined to answer.
+        reasoning_field: The provider's name for the field that brought ``reasoning``, under which it is sent back;
+            None where it shall not be.
         extra: Provider fields to be sent back as they came.
     """
 
@@ -104,6 +106,7 @@ class AI:
     tool_calls: tuple[ToolCall, ...] = field(default=(), converter=tuple[ToolCall, ...])
     reasoning: str | None = None
     refusal: str | None = None
+    reasoning_field: str | None = None
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
