@@ -20,19 +20,58 @@ from trouper_journal._errors import VersionConflict as VersionConflict
 
 
 class ActorError(TrouperError):
-    """Root of the errors of the actor kit."""
+    """Root of the errors of the actor kit.
+
+    Attributes:
+        actor: The path of the actor that it is about.
+    """
+
+    def __init__(self, actor: str, message: str) -> None:
+        super().__init__(f"actor {actor}: {message}")
+        self.actor = actor
 
 
 class ActorStopped(ActorError):
     """The actor stopped before it could answer, or was stopped already; what it did meanwhile is unknown."""
 
+    def __init__(self, actor: str) -> None:
+        super().__init__(actor, "it has stopped or is stopping; spawn it anew or address another")
+
 
 class ActorFailed(ActorError):
-    """The actor raised while it handled the message; the cause is attached."""
+    """The actor raised while it handled the message.
+
+    Attributes:
+        cause: What it raised; also the ``__cause__``.
+    """
+
+    def __init__(self, actor: str, cause: Exception) -> None:
+        super().__init__(actor, f"it failed with {type(cause).__name__}")
+        self.cause = cause
+        self.__cause__ = cause
 
 
 class MailboxFull(ActorError):
-    """``tell_nowait`` met a full mailbox; the message was not accepted."""
+    """``tell_nowait`` met a full mailbox (or an actor told itself while its own was full); nothing was accepted.
+
+    Attributes:
+        capacity: Bound of the mailbox.
+    """
+
+    def __init__(self, actor: str, capacity: int) -> None:
+        super().__init__(actor, f"its mailbox is full ({capacity}); await tell, or shed load")
+        self.capacity = capacity
+
+
+class SelfWait(ActorError):
+    """An actor would have waited for itself for ever (asked itself, or awaited its own or its supervisor's end)."""
+
+
+class NameTaken(ActorError, ValueError):
+    """A living sibling has this name already."""
+
+    def __init__(self, actor: str) -> None:
+        super().__init__(actor, "a living sibling has this name; choose another or wait until it has stopped")
 
 
 class DefinitionError(TrouperError, ValueError):

@@ -1,0 +1,236 @@
+"""What users write: actors; and what an actor sees of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Generic, Never, TypeVar, TypeVarTuple, final, overload
+
+import trio
+from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
+
+from trouper.errors import ActorFailed, ActorStopped, NameTaken
+from trouper.kit._cell import Behaviour, Cell, Supervisor, Surroundings
+from trouper.kit._mailbox import Slot
+from trouper.kit._messages import Request
+from trouper.kit._ref import NoPublicConstructor, Ref
+from trouper.kit._supervision import ESCALATE, Supervision
+
+M = TypeVar("M")
+C = TypeVar("C")
+M_contra = TypeVar("M_contra", contravariant=True)
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+Ts = TypeVarTuple("Ts")
+
+
+class Actor(Generic[M_contra]):
+    """Base of actors; override ``receive`` and, where needed, the two hooks.
+
+    An actor handles one message at a time, in its own task. It needs no locks for what is its own. It may wait for
+    whatever it likes; meanwhile messages queue.
+    """
+
+    _context: Context | None = None
+
+    @property
+    def context(self) -> Context:
+        """The actor's surroundings.
+
+        Raises:
+            RuntimeError: The actor was not spawned yet (``__init__`` is too early; use ``started``).
+        """
+        if self._context is None:
+            raise RuntimeError(f"{type(self).__name__} has a context only once it is spawned; use it from started() on")
+        return self._context
+
+    async def started(self) -> None:
+        """Run before the first message, after each restart too. Raising counts as a failure."""
+
+    async def receive(self, message: M_contra) -> object:
+        """Handle one message.
+
+        Returns:
+            The answer, if the message was asked; ignored if it was told.
+
+        Raises:
+            Exception: Any exception is a failure of the actor and goes to its supervision. An asker gets
+                ``ActorFailed``. The message is not delivered again.
+        """
+        raise NotImplementedError
+
+    async def stopped(self) -> None:
+        """Run on an orderly stop: after the last message, when all children have stopped. Not run after a failure."""
+
+
+@final
+class Reply(Generic[R_contra], metaclass=NoPublicConstructor):
+    """The place where the answer of one ask goes, taken from the handler with ``Context.reply_later``."""
+
+    __slots__ = ("_cell", "_slot")
+
+    def __init__(self, cell: Cell, slot: Slot | None) -> None:
+        self._cell = cell
+        self._slot = slot
+
+    def send(self, value: R_contra) -> bool:
+        """Answer; never blocks.
+
+        Returns:
+            False if it was answered before (or the actor failed or stopped meanwhile): then nothing changes.
+        """
+        return self._slot is not None and self._slot.answer(value) and self._forget()
+
+    def fail(self, cause: Exception) -> bool:
+        """Let the ask raise ``ActorFailed`` with this cause; never blocks. The actor itself does not fail.
+
+        Returns:
+            False if it was answered before: then nothing changes.
+        """
+        return self._slot is not None and self._slot.fail(ActorFailed(self._cell.path, cause)) and self._forget()
+
+    def _forget(self) -> bool:
+        if self._slot is not None:
+            self._cell.later.discard(self._slot)
+        return True
+
+
+@final
+class Context(metaclass=NoPublicConstructor):
+    """An actor's surroundings. It stays the same over restarts; only the actor's own tasks should use it."""
+
+    __slots__ = ("_cell", "_shared", "ref")
+
+    ref: Ref[Never]
+
+    def __init__(self, cell: Cell, shared: Surroundings) -> None:
+        self._cell = cell
+        self._shared = shared
+        self.ref = Ref._create(cell)
+
+    @property
+    def name(self) -> str:
+        """The actor's path in the tree."""
+        return self._cell.path
+
+    async def spawn(
+        self,
+        actor: Actor[C] | Callable[[], Actor[C]],
+        *,
+        name: str | None = None,
+        mailbox: int = 100,
+        supervision: Supervision = ESCALATE,
+    ) -> Ref[C]:
+        """Spawn a child of this actor; see ``ActorSystem.spawn``. It ends before this actor does, and with each restart."""
+        return await spawn(self._cell, self._shared, actor, name=name, mailbox=mailbox, supervision=supervision)
+
+    def start_task(self, fn: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> trio.CancelScope:
+        """Run ``fn(*args)`` in a task that this actor owns, beside its handling of messages.
+
+        If it raises, the actor fails with that exception: its handler is cancelled and its supervision decides. When the
+        actor fails, restarts or ends, the task is cancelled and waited for.
+
+        Returns:
+            The scope that the task runs in; cancel it to end this task alone.
+
+        Raises:
+            ActorStopped: The actor has ended.
+        """
+        scope = trio.CancelScope()
+        cell = self._cell
+
+        async def owned() -> None:
+            with scope:
+                await cell.shelter(fn, *args)
+
+        cell.start_soon(owned, name=f"{cell.path} {getattr(fn, '__qualname__', fn)}")
+        return scope
+
+    @overload
+    def reply_later(self) -> Reply[object]: ...
+    @overload
+    def reply_later(self, request: Request[R]) -> Reply[R]: ...
+    def reply_later(self, request: Request[R] | None = None) -> Reply[R] | Reply[object]:
+        """Take the place of the answer to the message in hand; what ``receive`` returns is then ignored.
+
+        Answer it from any task, later; until then the ask waits. Asks that are still open when the actor fails are
+        answered with ``ActorFailed``, and when it stops with ``ActorStopped``. For a message that was told (and for one
+        whose reply was taken before) the reply goes nowhere.
+
+        Args:
+            request: The request in hand; gives the reply its type, and is not otherwise used.
+
+        Raises:
+            RuntimeError: Called from another task than the handler's.
+        """
+        cell = self._cell
+        if cell.task is not current_task():
+            raise RuntimeError(f"actor {cell.path}: reply_later must be called by the handler itself, in its own task")
+        slot, cell.slot = cell.slot, None
+        if slot is not None:
+            cell.later.add(slot)
+        return Reply._create(cell, slot)
+
+    def watch(self, ref: Ref[Never]) -> None:
+        """Get ``Terminated`` as a message when that actor ends, at once if it has ended.
+
+        It is put into the mailbox beyond its bound, once for each watched actor however often it is watched. A watch
+        outlasts restarts of either side.
+        """
+        self._cell.watch(ref._cell)
+
+    def unwatch(self, ref: Ref[Never]) -> None:
+        """Stop watching; news that is in the mailbox already stays there."""
+        self._cell.unwatch(ref._cell)
+
+    def stop(self) -> None:
+        """Ask for the own orderly stop, as ``Ref.request_stop``: the handler goes on to its end."""
+        self._cell.request_stop()
+
+
+async def spawn(
+    parent: Supervisor,
+    shared: Surroundings,
+    actor: Actor[C] | Callable[[], Actor[C]],
+    *,
+    name: str | None,
+    mailbox: int,
+    supervision: Supervision,
+) -> Ref[C]:
+    """Start an actor under ``parent``; see ``ActorSystem.spawn``."""
+    if mailbox < 1:
+        raise ValueError(f"mailbox must hold at least 1 message, not {mailbox}")
+    if name is None:
+        kind = actor.__name__ if isinstance(actor, type) else type(actor).__name__ if isinstance(actor, Actor) else "actor"
+        name = f"{kind.lower()}-{shared.counters.spawned + 1}"
+    elif not name or "/" in name:
+        raise ValueError(f"an actor's name must not be empty or contain '/': {name!r}")
+    await checkpoint_if_cancelled()
+    if name in parent.children:
+        raise NameTaken(f"{parent.path}/{name}")
+    cell = Cell(name, parent, shared, capacity=mailbox, policy=supervision)
+    context = Context._create(cell, shared)
+    cell.begin(_factory(actor, context, supervision))
+    await cancel_shielded_checkpoint()
+    return context.ref
+
+
+def _factory(
+    actor: Actor[C] | Callable[[], Actor[C]], context: Context, supervision: Supervision
+) -> Callable[[], Behaviour]:
+    if isinstance(actor, Actor):
+        if actor._context is not None:
+            raise ValueError(f"this {type(actor).__name__} was spawned before; spawn a new instance")
+        if supervision.on_failure == "restart":
+            raise ValueError(f"restart needs a factory: spawn({type(actor).__name__}) or spawn(lambda: ...), not an instance")
+        actor._context = context
+        return lambda: actor
+    make = actor
+
+    def fresh() -> Behaviour:
+        instance = make()
+        if instance._context is not None:
+            raise ValueError(f"the factory of {context.name} must make a new {type(instance).__name__} each time")
+        instance._context = context
+        return instance
+
+    return fresh
