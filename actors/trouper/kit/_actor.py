@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, Never, TypeVar, TypeVarTuple, final, overload
+from typing import Generic, Never, TypeVar, TypeVarTuple, cast, final, overload
 
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
 
-from trouper.errors import ActorFailed, ActorStopped, NameTaken
+from trouper.errors import ActorFailed, NameTaken
 from trouper.kit._cell import Behaviour, Cell, Supervisor, Surroundings
 from trouper.kit._mailbox import Slot
 from trouper.kit._messages import Request
-from trouper.kit._ref import NoPublicConstructor, Ref
+from trouper.kit._ref import NoPublicConstructor, Ref, cell_of, construct
 from trouper.kit._supervision import ESCALATE, Supervision
 
 M = TypeVar("M")
@@ -30,10 +30,10 @@ class Actor(Generic[M_contra]):
     whatever it likes; meanwhile messages queue.
     """
 
-    _context: Context | None = None
+    _context: Context[M_contra] | None = None
 
     @property
-    def context(self) -> Context:
+    def context(self) -> Context[M_contra]:
         """The actor's surroundings.
 
         Raises:
@@ -95,17 +95,15 @@ class Reply(Generic[R_contra], metaclass=NoPublicConstructor):
 
 
 @final
-class Context(metaclass=NoPublicConstructor):
+class Context(Generic[M_contra], metaclass=NoPublicConstructor):
     """An actor's surroundings. It stays the same over restarts; only the actor's own tasks should use it."""
 
     __slots__ = ("_cell", "_shared", "ref")
 
-    ref: Ref[Never]
-
-    def __init__(self, cell: Cell, shared: Surroundings) -> None:
+    def __init__(self, cell: Cell, shared: Surroundings, ref: Ref[M_contra]) -> None:
         self._cell = cell
         self._shared = shared
-        self.ref = Ref._create(cell)
+        self.ref = ref
 
     @property
     def name(self) -> str:
@@ -120,14 +118,17 @@ class Context(metaclass=NoPublicConstructor):
         mailbox: int = 100,
         supervision: Supervision = ESCALATE,
     ) -> Ref[C]:
-        """Spawn a child of this actor; see ``ActorSystem.spawn``. It ends before this actor does, and with each restart."""
+        """Spawn a child of this actor; see ``ActorSystem.spawn``.
+
+        It ends before this actor ends, and before this actor restarts.
+        """
         return await spawn(self._cell, self._shared, actor, name=name, mailbox=mailbox, supervision=supervision)
 
     def start_task(self, fn: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> trio.CancelScope:
         """Run ``fn(*args)`` in a task that this actor owns, beside its handling of messages.
 
-        If it raises, the actor fails with that exception: its handler is cancelled and its supervision decides. When the
-        actor fails, restarts or ends, the task is cancelled and waited for.
+        If it raises, the actor fails with that exception: its handler is cancelled and its supervision decides. When
+        the actor fails, restarts or ends, the task is cancelled and waited for.
 
         Returns:
             The scope that the task runs in; cancel it to end this task alone.
@@ -149,7 +150,7 @@ class Context(metaclass=NoPublicConstructor):
     def reply_later(self) -> Reply[object]: ...
     @overload
     def reply_later(self, request: Request[R]) -> Reply[R]: ...
-    def reply_later(self, request: Request[R] | None = None) -> Reply[R] | Reply[object]:
+    def reply_later(self, request: Request[R] | None = None) -> Reply[R] | Reply[object]:  # noqa: ARG002 -- its type
         """Take the place of the answer to the message in hand; what ``receive`` returns is then ignored.
 
         Answer it from any task, later; until then the ask waits. Asks that are still open when the actor fails are
@@ -168,7 +169,8 @@ class Context(metaclass=NoPublicConstructor):
         slot, cell.slot = cell.slot, None
         if slot is not None:
             cell.later.add(slot)
-        return Reply._create(cell, slot)
+        reply: Reply[object] = construct(Reply, cell, slot)
+        return reply
 
     def watch(self, ref: Ref[Never]) -> None:
         """Get ``Terminated`` as a message when that actor ends, at once if it has ended.
@@ -176,11 +178,11 @@ class Context(metaclass=NoPublicConstructor):
         It is put into the mailbox beyond its bound, once for each watched actor however often it is watched. A watch
         outlasts restarts of either side.
         """
-        self._cell.watch(ref._cell)
+        self._cell.watch(cell_of(ref))
 
     def unwatch(self, ref: Ref[Never]) -> None:
         """Stop watching; news that is in the mailbox already stays there."""
-        self._cell.unwatch(ref._cell)
+        self._cell.unwatch(cell_of(ref))
 
     def stop(self) -> None:
         """Ask for the own orderly stop, as ``Ref.request_stop``: the handler goes on to its end."""
@@ -200,37 +202,36 @@ async def spawn(
     if mailbox < 1:
         raise ValueError(f"mailbox must hold at least 1 message, not {mailbox}")
     if name is None:
-        kind = actor.__name__ if isinstance(actor, type) else type(actor).__name__ if isinstance(actor, Actor) else "actor"
-        name = f"{kind.lower()}-{shared.counters.spawned + 1}"
+        kind = actor if isinstance(actor, type) else type(actor) if isinstance(actor, Actor) else Actor
+        name = f"{kind.__name__.lower()}-{shared.counters.spawned + 1}"
     elif not name or "/" in name:
         raise ValueError(f"an actor's name must not be empty or contain '/': {name!r}")
     await checkpoint_if_cancelled()
     if name in parent.children:
         raise NameTaken(f"{parent.path}/{name}")
     cell = Cell(name, parent, shared, capacity=mailbox, policy=supervision)
-    context = Context._create(cell, shared)
+    ref: Ref[C] = construct(Ref, cell)
+    context: Context[C] = construct(Context, cell, shared, ref)
     cell.begin(_factory(actor, context, supervision))
     await cancel_shielded_checkpoint()
-    return context.ref
+    return ref
 
 
 def _factory(
-    actor: Actor[C] | Callable[[], Actor[C]], context: Context, supervision: Supervision
+    actor: Actor[C] | Callable[[], Actor[C]], context: Context[C], supervision: Supervision
 ) -> Callable[[], Behaviour]:
     if isinstance(actor, Actor):
-        if actor._context is not None:
-            raise ValueError(f"this {type(actor).__name__} was spawned before; spawn a new instance")
         if supervision.on_failure == "restart":
-            raise ValueError(f"restart needs a factory: spawn({type(actor).__name__}) or spawn(lambda: ...), not an instance")
-        actor._context = context
-        return lambda: actor
+            raise ValueError(f"restart needs a factory: spawn {type(actor).__name__} or a function, not an instance")
+        behaviour = _place(actor, context)
+        return lambda: behaviour
     make = actor
+    return lambda: _place(make(), context)
 
-    def fresh() -> Behaviour:
-        instance = make()
-        if instance._context is not None:
-            raise ValueError(f"the factory of {context.name} must make a new {type(instance).__name__} each time")
-        instance._context = context
-        return instance
 
-    return fresh
+def _place(actor: Actor[C], context: Context[C]) -> Behaviour:
+    if actor._context is not None:  # noqa: SLF001 -- this module is the actor's own
+        raise ValueError(f"this {type(actor).__name__} was spawned before; a spawn or restart takes a new instance")
+    actor._context = context  # noqa: SLF001
+    # What reaches a mailbox was checked against M when it was sent.
+    return cast("Behaviour", actor)

@@ -1,10 +1,10 @@
 """The life of one actor: its task, its mailbox, its children.
 
 Theory. A cell has one task, ``run``. It lives one incarnation after another (``_live``): make an instance, run its
-``started`` hook, serve the mailbox until it is closed and empty, stop the children, run ``stopped``. An incarnation ends
-early when its instance raises, when a task that it owns raises or a child escalates (``fail``, which cancels the handler
-in progress), or when it is cancelled. What follows a failure is decided by the pure ``next_action``. Whatever way it ends,
-the children and owned tasks have ended first, and ``_end`` answers every ask and tells the watchers.
+``started`` hook, serve the mailbox until it is closed and empty, stop the children, run ``stopped``. An incarnation
+ends early when its instance raises, when a task that it owns raises or a child escalates (``fail``, which cancels the
+handler in progress), or when it is cancelled. What follows a failure is decided by the pure ``next_action``. However it
+ends, the children and owned tasks have ended first, and ``_end`` answers every ask and tells the watchers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trouper.kit._lifecycle import Incident, State, step
 from trouper.kit._mailbox import Mailbox, Slot
 from trouper.kit._messages import Reason, Terminated
 from trouper.kit._owned import OwnedNursery
-from trouper.kit._supervision import Escalate, Restart, Supervision, next_action, recent
+from trouper.kit._supervision import Action, Escalate, Restart, Supervision, next_action, recent
 
 logger = logging.getLogger("trouper.kit")
 
@@ -84,7 +84,9 @@ class Surroundings:
 class Cell:
     """One actor from its spawning to its end."""
 
-    def __init__(self, name: str, parent: Supervisor, shared: Surroundings, *, capacity: int, policy: Supervision) -> None:
+    def __init__(
+        self, name: str, parent: Supervisor, shared: Surroundings, *, capacity: int, policy: Supervision
+    ) -> None:
         self.name = name
         self.path = f"{parent.path}/{name}"
         self.parent = parent
@@ -107,8 +109,8 @@ class Cell:
         self._cancelled = False
         self._owned: OwnedNursery | None = None
         self._ended: trio.Event | None = None
-        self._watchers: dict[Cell, None] | None = None
-        self._watched: dict[Cell, None] | None = None
+        self.watchers: dict[Cell, None] | None = None
+        self.watched: dict[Cell, None] | None = None
 
     def begin(self, make: Callable[[], Behaviour]) -> None:
         """Start the task in the supervisor's nursery and enter the tree."""
@@ -144,30 +146,28 @@ class Cell:
 
     async def wait_ended(self) -> Terminated:
         """Wait until nothing of the actor runs."""
-        if self.terminated is not None:
-            await trio.lowlevel.checkpoint()
-            return self.terminated
         if self._ended is None:
             self._ended = trio.Event()
-        await self._ended.wait()
-        assert self.terminated is not None
-        return self.terminated
+        while (terminated := self.terminated) is None:
+            await self._ended.wait()
+        await trio.lowlevel.checkpoint()
+        return terminated
 
     def watch(self, other: Cell) -> None:
         """Have ``Terminated`` of ``other`` put into the own mailbox, at once if it has ended."""
         if other.terminated is not None:
             self.mailbox.put_news(other.terminated)
             return
-        if other._watchers is None:
-            other._watchers = {}
-        if self._watched is None:
-            self._watched = {}
-        other._watchers[self] = None
-        self._watched[other] = None
+        if other.watchers is None:
+            other.watchers = {}
+        if self.watched is None:
+            self.watched = {}
+        other.watchers[self] = None
+        self.watched[other] = None
 
     def unwatch(self, other: Cell) -> None:
         """Undo ``watch``; news that is in the mailbox already stays."""
-        for cells, cell in ((self._watched, other), (other._watchers, self)):
+        for cells, cell in ((self.watched, other), (other.watchers, self)):
             if cells is not None:
                 cells.pop(cell, None)
 
@@ -179,14 +179,14 @@ class Cell:
         """The actor's task."""
         self.task = self.mailbox.reader = trio.lowlevel.current_task()
         error: Exception | None = None
-        action: Restart | object = None
+        action: Action | None = None
         try:
             while (error := await self._live()) is not None:
                 action = self._judge(error)
                 if not isinstance(action, Restart):
                     break
-                await self._pause(action.delay)
                 error = None
+                await self._pause(action.delay)
                 if self._cancelled or self.state is State.STOPPING:
                     break
                 self.state = step(self.state, Incident.RESTARTED)
@@ -207,7 +207,7 @@ class Cell:
         finally:
             if self._owned is not None:
                 owned, self._owned = self._owned, None
-                await owned.close()  # noqa: ASYNC102 -- the join of a nursery: what it waits for was cancelled
+                await owned.close()
         failure = self._failure
         if failure is not None:
             self._settle_hands(ActorFailed(self.path, failure))
@@ -219,10 +219,10 @@ class Cell:
         """Run ``fn`` for this actor: what it raises is the actor's failure; a cancellation passes through."""
         try:
             await fn(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- it becomes the actor's failure
             self.fail(error)
         except BaseExceptionGroup as group:
-            # A nursery in the handler that was cancelled while a task in it raised: the failure is ours, the rest is not.
+            # A nursery in the handler was cancelled while a task in it raised: the failure is ours, the rest is not.
             failures, rest = group.split(Exception)
             if failures is not None:
                 self.fail(failures)
@@ -268,25 +268,26 @@ class Cell:
                 left = BURST
                 await trio.lowlevel.checkpoint()
 
-    def _judge(self, error: Exception) -> Restart | object:
+    def _judge(self, error: Exception) -> Action | None:
         now = self.shared.clock.now()
         self.failures += 1
         self.shared.counters.failures += 1
         self._moments = (*recent(self.policy, self._moments, now), now)
-        action = next_action(self.policy, self._moments, now)
+        action: Action | None = next_action(self.policy, self._moments, now)
         if isinstance(action, Restart):
             if self.state is State.STOPPING:
                 action = None
             else:
                 self.state = step(self.state, Incident.FAILED)
         # The message of the exception stays out: it may quote what the actor was told.
-        logger.warning("actor %s failed with %s: %s", self.path, type(error).__name__, action or "it was stopping")
+        verdict = "it was stopping" if action is None else action
+        logger.warning("actor %s failed with %s: %s", self.path, type(error).__name__, verdict)
         return action
 
     async def _pause(self, delay: float) -> None:
         """Wait before a restart; a stop or a cancel ends the wait."""
         with self._scope, self.shared.clock.timeout(delay):
-            while not self.mailbox.closed:
+            while not self.mailbox.closed and not self._cancelled:
                 await self.mailbox.wait()
         self._scope = trio.CancelScope()
 
@@ -315,10 +316,10 @@ class Cell:
         self.parent.children.pop(self.name, None)
         if self._ended is not None:
             self._ended.set()
-        for watcher in self._watchers or ():
+        for watcher in self.watchers or ():
             watcher.mailbox.put_news(self.terminated)
-            if watcher._watched is not None:
-                watcher._watched.pop(self, None)
-        for other in self._watched or ():
-            if other._watchers is not None:
-                other._watchers.pop(self, None)
+            if watcher.watched is not None:
+                watcher.watched.pop(self, None)
+        for other in self.watched or ():
+            if other.watchers is not None:
+                other.watchers.pop(self, None)

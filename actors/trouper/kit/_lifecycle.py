@@ -1,4 +1,4 @@
-"""The life cycle of an actor, as data.
+r"""The life cycle of an actor, as data.
 
 An actor is always in exactly one ``State``. What happens to it is an ``Incident``. ``TRANSITIONS`` holds every legal
 move; ``step`` looks one up. A move that is not in the table is a bug of the kit, never of the user: ``step`` raises and

@@ -1,8 +1,8 @@
 """The nursery that an actor owns, opened when it is first used.
 
-Most actors own no tasks, and a nursery costs more than all the rest of an actor. It cannot be opened around the handler
-that first wants it (that would have to be done from inside), so a small host task, in the same nursery as the actor's own
-task, opens it. The actor never ends before its host has, so the tree of tasks has no orphans.
+Most actors own no tasks, and a nursery costs more than all the rest of an actor. It cannot be opened around the
+handler that first wants it (that would have to be done from inside), so a small host task, in the same nursery as the
+actor's own task, opens it. The actor never ends before its host has, so the tree of tasks has no orphans.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, cast, final
+from typing import Generic, Never, TypeVar, cast, final
 
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
@@ -23,10 +23,12 @@ class NoPublicConstructor(type):
 
     def __call__(cls, *_args: object, **_kwargs: object) -> None:
         """Refuse to make one."""
-        raise TypeError(f"{cls.__module__}.{cls.__qualname__} has no public constructor")
+        raise TypeError(f"{cls.__qualname__} has no public constructor; the kit hands it out")
 
-    def _create(cls: type[T], *args: object) -> T:
-        return cast("T", type.__call__(cls, *args))
+
+def construct(cls: type[T], *args: object) -> T:
+    """Make an instance of a class that has no public constructor."""
+    return cast("T", type.__call__(cls, *args))
 
 
 @final
@@ -36,8 +38,8 @@ class Ref(Generic[M_contra], metaclass=NoPublicConstructor):
     Refs come from ``spawn``, ``Context.ref`` and messages; they may be kept and passed around, and stay valid over
     restarts. When the actor has ended, telling and asking raise ``ActorStopped``.
 
-    Messages of one sender arrive in the order in which they were sent, and messages of all senders in the order in which
-    their senders came. All methods must be called in the Trio run of the system.
+    Messages are handled in the order in which their senders came. All methods must be called in the Trio run of the
+    system.
     """
 
     __slots__ = ("_cell", "_mailbox")
@@ -123,13 +125,14 @@ class Ref(Generic[M_contra], metaclass=NoPublicConstructor):
         """Stop in order, and wait until nothing of the actor runs any more. May be repeated.
 
         From this moment tells and asks raise ``ActorStopped``, also those that wait for room. What the mailbox has
-        accepted is handled first, so every accepted ask gets its answer. Then the children are stopped the same way, the
-        last spawned first; then the ``stopped`` hook runs; then tasks that the actor still owns are cancelled.
+        accepted is handled first, so every accepted ask gets its answer. Then the children are stopped the same way,
+        the last spawned first; then the ``stopped`` hook runs; then tasks that the actor still owns are cancelled.
 
         When cancelled, the actor goes on stopping. ``cancel`` ends it the hard way.
 
         Raises:
-            SelfWait: Called by the actor itself or by a descendant, whose end it would wait for. Use ``request_stop``.
+            SelfWait: Called by the actor itself or by a descendant: it would wait for its own end. Use
+                ``request_stop``.
         """
         self._refuse_self("stop")
         self._cell.request_stop()
@@ -160,3 +163,8 @@ class Ref(Generic[M_contra], metaclass=NoPublicConstructor):
     def _refuse_self(self, verb: str) -> None:
         if self._cell.holds_task(trio.lowlevel.current_task()):
             raise SelfWait(self._cell.path, f"{verb} was awaited by the actor or a descendant; use request_stop")
+
+
+def cell_of(ref: Ref[Never]) -> Cell:
+    """The cell behind a ref, for the kit's own use."""
+    return ref._cell  # noqa: SLF001 -- the one door; a Ref shows no cell to its users

@@ -79,11 +79,8 @@ class TreeNode:
 
     def __str__(self) -> str:
         """One line for each actor, children indented under their supervisor."""
-        return "\n".join(self._lines(""))
-
-    def _lines(self, indent: str) -> list[str]:
         depth = f" {self.mailbox}/{self.capacity}" if self.capacity else ""
-        lines = [f"{indent}{self.name} {self.state.value}{depth}"]
+        lines = [f"{self.name} {self.state.value}{depth}"]
         for child in self.children:
-            lines += child._lines(indent + "  ")
-        return lines
+            lines += [f"  {line}" for line in str(child).splitlines()]
+        return "\n".join(lines)

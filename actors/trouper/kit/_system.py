@@ -13,7 +13,7 @@ from trouper.errors import ActorStopped, SelfWait
 from trouper.kit._actor import Actor, spawn
 from trouper.kit._cell import Cell, Counters, Surroundings
 from trouper.kit._lifecycle import State
-from trouper.kit._ref import NoPublicConstructor, Ref
+from trouper.kit._ref import NoPublicConstructor, Ref, construct
 from trouper.kit._statistics import SystemStatistics, TreeNode
 from trouper.kit._supervision import ESCALATE, Supervision
 
@@ -85,7 +85,7 @@ class ActorSystem(metaclass=NoPublicConstructor):
     async def stop(self) -> None:
         """Stop all actors in order, children before their supervisors, the last spawned first. May be repeated.
 
-        Leaving the system's block does this too. When cancelled, the actor that is stopping goes on stopping. To bound it,
+        Leaving the system's block does this too. When cancelled, the actor that is stopping goes on. To bound it:
         ``with trio.move_on_after(seconds): await system.stop()``, then ``system.cancel()``.
 
         Raises:
@@ -156,7 +156,7 @@ def _walk(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 @asynccontextmanager
 async def open_system(*, name: str = "system", clock: Clock | None = None) -> AsyncGenerator[ActorSystem, None]:
-    """Open a system of actors: ``async with open_system(name="shop") as system: ...``.
+    """Open a system of actors: the block in which they live (``async with open_system(...) as system``).
 
     When the block ends, all actors are stopped in order (``ActorSystem.stop``) and waited for. When it raises or is
     cancelled, and when a failure escalates to the system, all are cancelled and waited for. No task outlives the block.
@@ -173,7 +173,7 @@ async def open_system(*, name: str = "system", clock: Clock | None = None) -> As
         raise ValueError(f"a system's name must not be empty or contain '/': {name!r}")
     async with trio.open_nursery() as nursery:
         root = Root(name, nursery)
-        system = ActorSystem._create(root, Surroundings(clock or SystemClock(), Counters()))
+        system = construct(ActorSystem, root, Surroundings(clock or SystemClock(), Counters()))
         try:
             yield system
             await system.stop()
