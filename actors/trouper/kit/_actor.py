@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, Never, TypeVar, TypeVarTuple, cast, final, overload
+from typing import Generic, Never, Protocol, TypeVar, TypeVarTuple, cast, final, overload
 
+import attrs
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_task
 
@@ -13,6 +14,7 @@ from trouper.kit._cell import Behaviour, Cell, Supervisor, Surroundings
 from trouper.kit._mailbox import Slot
 from trouper.kit._messages import Request
 from trouper.kit._ref import NoPublicConstructor, Ref, cell_of, construct
+from trouper.kit._statistics import SystemStatistics, TreeNode
 from trouper.kit._supervision import ESCALATE, Supervision
 
 M = TypeVar("M")
@@ -62,6 +64,41 @@ class Actor(Generic[M_contra]):
         """Run on an orderly stop: after the last message, when all children have stopped. Not run after a failure."""
 
 
+class System(Protocol):
+    """What an actor may do with its system; see ``ActorSystem``."""
+
+    @property
+    def name(self) -> str:
+        """The first part of all paths."""
+        ...
+
+    async def spawn(
+        self,
+        actor: Actor[C] | Callable[[], Actor[C]],
+        *,
+        name: str | None = None,
+        mailbox: int = 100,
+        supervision: Supervision = ESCALATE,
+    ) -> Ref[C]:
+        """Spawn an actor under the system itself, which outlives the spawning one."""
+        ...
+
+    def tree(self) -> TreeNode:
+        """All living actors."""
+        ...
+
+    def statistics(self) -> SystemStatistics:
+        """Sums over all living actors, and what was counted so far."""
+        ...
+
+
+@attrs.frozen
+class Shared(Surroundings):
+    """What all actors of a system share."""
+
+    system: System
+
+
 @final
 class Reply(Generic[R_contra], metaclass=NoPublicConstructor):
     """The place where the answer of one ask goes, taken from the handler with ``Context.reply_later``."""
@@ -100,7 +137,7 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
 
     __slots__ = ("_cell", "_shared", "ref")
 
-    def __init__(self, cell: Cell, shared: Surroundings, ref: Ref[M_contra]) -> None:
+    def __init__(self, cell: Cell, shared: Shared, ref: Ref[M_contra]) -> None:
         self._cell = cell
         self._shared = shared
         self.ref = ref
@@ -109,6 +146,11 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
     def name(self) -> str:
         """The actor's path in the tree."""
         return self._cell.path
+
+    @property
+    def system(self) -> System:
+        """The system that the actor lives in."""
+        return self._shared.system
 
     async def spawn(
         self,
@@ -191,7 +233,7 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
 
 async def spawn(
     parent: Supervisor,
-    shared: Surroundings,
+    shared: Shared,
     actor: Actor[C] | Callable[[], Actor[C]],
     *,
     name: str | None,

@@ -205,7 +205,8 @@ class Cell:
             with self._scope:
                 await self.shelter(self._perform)
         finally:
-            if self._owned is not None:
+            # A task that is being cancelled may start another: that opens a new nursery, which is closed in its turn.
+            while self._owned is not None:
                 owned, self._owned = self._owned, None
                 await owned.close()
         failure = self._failure
@@ -314,6 +315,8 @@ class Cell:
         self._settle_hands(ActorStopped(self.path))
         self.mailbox.drop()
         self.parent.children.pop(self.name, None)
+        # A ref may be kept for long; what the actor held must not be.
+        self.make = self.task = self.mailbox.reader = None
         if self._ended is not None:
             self._ended.set()
         for watcher in self.watchers or ():

@@ -10,8 +10,8 @@ import trio
 
 from trouper._clock import Clock, SystemClock
 from trouper.errors import ActorStopped, SelfWait
-from trouper.kit._actor import Actor, spawn
-from trouper.kit._cell import Cell, Counters, Surroundings
+from trouper.kit._actor import Actor, Shared, spawn
+from trouper.kit._cell import Cell, Counters
 from trouper.kit._lifecycle import State
 from trouper.kit._ref import NoPublicConstructor, Ref, construct
 from trouper.kit._statistics import SystemStatistics, TreeNode
@@ -23,17 +23,16 @@ M = TypeVar("M")
 class Root:
     """The supervisor of the first actors; what escalates to it is raised out of the system's block."""
 
-    def __init__(self, path: str, nursery: trio.Nursery) -> None:
+    nursery: trio.Nursery
+
+    def __init__(self, path: str) -> None:
         self.path = path
         self.children: dict[str, Cell] = {}
         self.state = State.RUNNING
-        self._nursery = nursery
 
     def start_soon(self, fn: Callable[[], Awaitable[None]], /, *, name: str) -> None:
         """Start a task in the system's nursery."""
-        if not self.state.alive:
-            raise ActorStopped(self.path)
-        self._nursery.start_soon(fn, name=name)
+        self.nursery.start_soon(fn, name=name)
 
     def fail(self, error: Exception) -> None:
         """Let it out: this runs in the child's task, and the nursery does the rest."""
@@ -41,16 +40,16 @@ class Root:
 
     def cancel(self) -> None:
         """Cancel everything."""
-        self._nursery.cancel_scope.cancel()
+        self.nursery.cancel_scope.cancel()
 
 
 @final
 class ActorSystem(metaclass=NoPublicConstructor):
     """A running tree of actors; made by ``open_system``."""
 
-    def __init__(self, root: Root, shared: Surroundings) -> None:
+    def __init__(self, root: Root, clock: Clock) -> None:
         self._root = root
-        self._shared = shared
+        self._shared = Shared(clock, Counters(), self)
 
     @property
     def name(self) -> str:
@@ -78,8 +77,10 @@ class ActorSystem(metaclass=NoPublicConstructor):
         Raises:
             NameTaken: A living sibling has that name.
             ValueError: A bad name or bound, a restart without a factory, or an instance that was spawned before.
-            ActorStopped: The system has stopped.
+            ActorStopped: The system has stopped or is stopping.
         """
+        if self._root.state is not State.RUNNING:
+            raise ActorStopped(self._root.path)
         return await spawn(self._root, self._shared, actor, name=name, mailbox=mailbox, supervision=supervision)
 
     async def stop(self) -> None:
@@ -156,7 +157,7 @@ def _walk(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 @asynccontextmanager
 async def open_system(*, name: str = "system", clock: Clock | None = None) -> AsyncGenerator[ActorSystem, None]:
-    """Open a system of actors: the block in which they live (``async with open_system(...) as system``).
+    """Open the block in which a system of actors lives.
 
     When the block ends, all actors are stopped in order (``ActorSystem.stop``) and waited for. When it raises or is
     cancelled, and when a failure escalates to the system, all are cancelled and waited for. No task outlives the block.
@@ -171,11 +172,14 @@ async def open_system(*, name: str = "system", clock: Clock | None = None) -> As
     """
     if not name or "/" in name:
         raise ValueError(f"a system's name must not be empty or contain '/': {name!r}")
-    async with trio.open_nursery() as nursery:
-        root = Root(name, nursery)
-        system = construct(ActorSystem, root, Surroundings(clock or SystemClock(), Counters()))
-        try:
-            yield system
+    root = Root(name)
+    system = construct(ActorSystem, root, clock or SystemClock())
+    try:
+        async with trio.open_nursery() as root.nursery:
+            try:
+                yield system
+            finally:
+                root.state = State.STOPPING
             await system.stop()
-        finally:
-            root.state = State.STOPPED
+    finally:
+        root.state = State.STOPPED
