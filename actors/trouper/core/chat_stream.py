@@ -12,11 +12,16 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
+from trouper.errors import ModelError
+
 from . import strict_json
 from .chat import REASONING_FIELDS, argument_text, provider_id
 from .chat_reply import finished, first_choice, read_usage, refuse_error, without_null
 from .conversation import AI, ToolCall, Usage, Value
 from .exchange import Chunk, ModelConfig, ModelReply, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta, UsageDelta
+
+DONE = "[DONE]"
+"""What stands instead of JSON in the event after the last one."""
 
 
 @define
@@ -110,7 +115,8 @@ class StreamedReply:
     """A reply in the making: `feed` it each event of the stream, then `finish`.
 
     Attributes:
-        ended: Whether the server has said why the reply ended; a stream that stops before that was cut off.
+        ended: Whether the server has said why the reply ended, or that the stream did; one that stops before was cut
+            off.
     """
 
     def __init__(self) -> None:
@@ -125,7 +131,7 @@ class StreamedReply:
         self._body: dict[str, Value] = {}
 
     def feed(self, body: Value) -> list[Chunk]:
-        """Take in one event.
+        """Take in one event: its JSON body, or `DONE`.
 
         Returns:
             What is new in it.
@@ -133,6 +139,8 @@ class StreamedReply:
         Raises:
             ModelError: If the event is an error.
         """
+        if body == DONE:
+            self.ended = True
         if not isinstance(body, dict):
             return []
         refuse_error(body)
@@ -185,8 +193,12 @@ class StreamedReply:
         """The complete reply, once the stream has ended.
 
         Raises:
-            ModelError: If the provider says that it failed while answering.
+            ModelError: If the stream broke off, was empty, or the provider says that it failed while answering.
         """
+        if not self.ended:
+            raise ModelError("the provider's stream broke off before the reply was complete", retryable=True)
+        if self._reason is None and not (self._began() or self._reasoning):
+            raise ModelError("the provider's stream held no reply", retryable=True)
         reasoning = "".join(self._reasoning) or None
         answer = AI(
             "",

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
-Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
+from trouper_journal._values import Value as Value
 
 Part: TypeAlias = Mapping[str, Value]
 """One content part (text, image, audio, file, ...) as JSON, kept as it came."""

@@ -8,12 +8,11 @@ import re
 from collections.abc import Mapping
 
 from trouper_journal._errors import InvalidValue
+from trouper_journal._values import MAX_DEPTH, MAX_INT_BYTES
 
 from .conversation import Value
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-MAX_DEPTH = 200
-"""How deep JSON may be nested; the journal's own limit for values."""
 
 
 def valid_text(text: str) -> str:
@@ -30,7 +29,7 @@ def parse(text: str | bytes) -> tuple[bool, Value]:
 
     Returns:
         Whether it is standard JSON that can be read, and what it says. Numbers of thousands of digits and nesting
-        beyond `MAX_DEPTH` count as unreadable.
+        beyond the journal's limit count as unreadable.
     """
     try:
         value: Value = json.loads(text, parse_constant=_refuse_constant)
@@ -43,7 +42,7 @@ def parse(text: str | bytes) -> tuple[bool, Value]:
 
 
 def keepable_depth(value: Value) -> bool:
-    """Whether a value is nested no deeper than `MAX_DEPTH`."""
+    """Whether a value is nested no deeper than the journal takes."""
     level: list[Value] = [value]
     for _ in range(MAX_DEPTH + 1):
         nested = [item for item in level if isinstance(item, dict | list)]
@@ -94,9 +93,11 @@ def _key(key: object, path: str) -> str:
 
 
 def keepable(value: Value) -> bool:
-    """Whether a field that a provider sent can be journaled and sent back: no NaN, no infinity."""
+    """Whether a field that a provider sent can be journaled and sent back: no NaN, infinity or endless number."""
     if isinstance(value, float):
         return math.isfinite(value)
+    if isinstance(value, int):
+        return value.bit_length() <= 8 * MAX_INT_BYTES
     if isinstance(value, dict | list):
         return all(keepable(item) for item in (value.values() if isinstance(value, dict) else value))
     return True

@@ -15,3 +15,4 @@ from ._protocol import StreamingModel as StreamingModel
 from ._protocol import astream as astream
 from ._protocol import collect as collect
 from ._protocol import identity as identity
+from ._protocol import pieces as pieces

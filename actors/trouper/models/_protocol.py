@@ -80,27 +80,28 @@ async def astream(
     """
     config = config or ModelConfig()
     if not isinstance(model, StreamingModel):
-        for chunk in _pieces(await model.agenerate(messages, tools, config)):
+        for chunk in pieces(await model.agenerate(messages, tools, config)):
             yield chunk
         return
     async for chunk in model.astream(messages, tools, config):
         yield chunk
 
 
-def _pieces(reply: ModelReply) -> list[Chunk]:
+def pieces(reply: ModelReply) -> list[Chunk]:
+    """A whole reply as the chunks of a stream, `Finished` last."""
     message = reply.message
-    pieces: list[Chunk] = []
+    chunks: list[Chunk] = []
     if message.reasoning:
-        pieces.append(ReasoningDelta(message.reasoning))
+        chunks.append(ReasoningDelta(message.reasoning))
     if said := text_of(message.content):
-        pieces.append(TextDelta(said))
+        chunks.append(TextDelta(said))
     if message.refusal:
-        pieces.append(RefusalDelta(message.refusal))
-    pieces += [
+        chunks.append(RefusalDelta(message.refusal))
+    chunks += [
         ToolCallDelta(index, call.provider_id, call.name, call.arguments)
         for index, call in enumerate(message.tool_calls)
     ]
-    return [*pieces, UsageDelta(reply.usage), Finished(reply)]
+    return [*chunks, UsageDelta(reply.usage), Finished(reply)]
 
 
 async def collect(chunks: AsyncGenerator[Chunk, None]) -> ModelReply:

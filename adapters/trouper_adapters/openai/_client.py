@@ -1,0 +1,126 @@
+"""The SDK's client: made when it is first needed, one for each Trio run, with the SDK's own retries off."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
+
+import trio
+from attrs import field, frozen
+
+from trouper.core.chat_request import Dialect
+from trouper.core.conversation import Value
+from trouper.errors import ModelError
+
+from ._failures import blot, describe, told_as_model_errors
+
+if TYPE_CHECKING:
+    from openai import AsyncAPIResponse, AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+    Response = AsyncAPIResponse[ChatCompletion]
+
+
+def _no_headers() -> dict[str, str]:
+    return {}
+
+
+@frozen
+class OpenAIOptions:
+    """How to reach an endpoint, where the usual ways do not do.
+
+    Attributes:
+        timeout: Seconds that connecting, or waiting for the next bytes, may take; a limit for the whole call is the
+            caller's ``trio.fail_after``.
+        headers: Further HTTP headers; never journaled.
+        organization: OpenAI's organization, else the SDK's environment variable.
+        project: OpenAI's project, else the SDK's environment variable.
+        dialect: How the endpoint differs; None takes OpenAI's own for openai.com and azure.com, the common one
+            elsewhere.
+    """
+
+    timeout: float = 600.0
+    headers: Mapping[str, str] = field(factory=_no_headers, repr=False)
+    organization: str | None = None
+    project: str | None = None
+    dialect: Dialect | None = None
+
+
+class Connection:
+    """An endpoint and the client that speaks to it."""
+
+    def __init__(self, base_url: str | None, api_key: str | None, options: OpenAIOptions) -> None:
+        self._base_url = base_url
+        self._api_key = api_key
+        self._options = options
+        self._client: AsyncOpenAI | None = None
+        self._run: trio.lowlevel.TrioToken | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections that are open; the next call opens new ones. Done even where cancelled."""
+        client, run = self._client, self._run
+        self._client = self._run = None
+        if client is not None and run is trio.lowlevel.current_trio_token():
+            with trio.CancelScope(shield=True):
+                await client.close()
+        await trio.lowlevel.checkpoint()
+
+    async def open(self) -> AsyncOpenAI:
+        """The client of this Trio run.
+
+        Raises:
+            ModelError: If there is no API key, or an option is wrong.
+        """
+        run = trio.lowlevel.current_trio_token()
+        if self._client is None or self._run is not run:
+            # Importing the SDK and reading the certificates take a second: not on Trio's thread.
+            client = await trio.to_thread.run_sync(self._make)
+            # Another call may have been as early; a client without connections needs no closing.
+            if self._client is None or self._run is not run:
+                self._client, self._run = client, run
+        return self._client
+
+    def _make(self) -> AsyncOpenAI:
+        import openai
+
+        importlib.import_module("openai.resources.chat.completions")
+        try:
+            return openai.AsyncOpenAI(
+                api_key=self._api_key,
+                base_url=self._base_url,
+                organization=self._options.organization,
+                project=self._options.project,
+                timeout=self._options.timeout,
+                default_headers=dict(self._options.headers),
+                max_retries=0,
+            )
+        except openai.OpenAIError as error:
+            raise ModelError(
+                f"no client for the model: {blot(describe(error), self._api_key)}; "
+                "give OpenAIModel an api_key (any text will do for a server that asks for none)"
+            ) from error
+
+    def dialect(self, client: AsyncOpenAI) -> Dialect:
+        """How this endpoint differs."""
+        if self._options.dialect is not None:
+            return self._options.dialect
+        host = client.base_url.host
+        own = host.endswith((".openai.com", ".azure.com"))
+        return Dialect(max_tokens_field="max_completion_tokens" if own else "max_tokens")
+
+    @asynccontextmanager
+    async def post(self, client: AsyncOpenAI, body: Mapping[str, Value]) -> AsyncIterator[Response]:
+        """Send one request, once; the response's body is still to be read.
+
+        Raises:
+            ModelError: If there is no response, or it is an error.
+        """
+        with told_as_model_errors(client.api_key):
+            # As extra fields the body goes out as it is, instead of through the SDK's conversion of known ones.
+            request = client.chat.completions.with_streaming_response.create(
+                model=cast("str", body["model"]), messages=[], extra_body=dict(body)
+            )
+            async with request as response:
+                yield response
