@@ -156,3 +156,7 @@ class UnknownEvent(JournalError):
         self.schema = schema
         self.position = position
         self.known = known
+
+
+class InvalidRegistry(JournalError, ValueError):
+    """Event classes that cannot form a registry (a name used twice, a field whose values cannot be stored)."""

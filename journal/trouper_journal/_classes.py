@@ -1,0 +1,216 @@
+"""How instances of attrs classes are written and read: cattrs generates the code, ``_shapes`` has the hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, NewType, Union, cast, get_args, get_origin
+
+import attrs
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from trouper_journal import _shapes
+from trouper_journal._errors import InvalidRegistry
+from trouper_journal._shapes import VALUE, Erased, Fields, MisfitError, Parts, Shape
+from trouper_journal._values import Value
+
+
+def without_erased(annotation: object) -> object:
+    """The type of a content field without ``Erased``; the annotation itself for a fact."""
+    if not is_content(annotation):
+        return annotation
+    return Union[tuple(arg for arg in get_args(annotation) if arg is not Erased)]  # noqa: UP007 - built at run time
+
+
+def is_content(annotation: object) -> bool:
+    """Whether an annotation is ``Content[...]``."""
+    return get_origin(annotation) in (Union, UnionType) and Erased in get_args(annotation)
+
+
+@attrs.define(slots=True, eq=False)
+class Shapes:
+    """Shapes of the classes met so far."""
+
+    converter: Converter = attrs.Factory(lambda: Converter(detailed_validation=False))
+    _classes: dict[type, Shape] = attrs.Factory(dict)
+
+    def of(self, annotation: object, where: str) -> Shape:
+        """The shape of a type.
+
+        Raises:
+            InvalidRegistry: Values of this type cannot be stored.
+        """
+        leaf = _shapes.LEAVES.get(annotation) if annotation is None or isinstance(annotation, type) else None
+        if leaf is not None:
+            return leaf
+        origin, args = get_origin(annotation), get_args(annotation)
+        if isinstance(annotation, NewType):
+            return self.of(annotation.__supertype__, where)
+        if origin is Literal:
+            return _shapes.literal(args, where)
+        if origin in (Union, UnionType):
+            return self._union(args, where)
+        if origin is tuple and len(args) == 2 and args[1] is ...:
+            return _shapes.sequence(self.of(args[0], where))
+        if origin is tuple and args:
+            return _shapes.fixed(tuple(self.of(arg, where) for arg in args))
+        if origin in (dict, Mapping) and args[0] is str:
+            return _shapes.mapping(self.of(args[1], where))
+        if isinstance(annotation, type) and issubclass(annotation, Enum) and annotation is not Erased:
+            return _shapes.enum(annotation, where)
+        if isinstance(annotation, type) and attrs.has(annotation):
+            return self._class(annotation)
+        raise InvalidRegistry(f"{where}: values of type {annotation} cannot be stored")
+
+    def fields(self, cls: type) -> dict[str, Shape]:
+        """The shapes of the fields of a class, by name.
+
+        Raises:
+            InvalidRegistry: A field has no type, or one whose values cannot be stored.
+        """
+        try:
+            attrs.resolve_types(cls)
+        except NameError as error:
+            raise InvalidRegistry(f"{cls.__qualname__}: a field's type cannot be resolved: {error}") from error
+        shapes = {}
+        for field in attrs.fields(cls):
+            where = f"{cls.__qualname__}.{field.name}"
+            if not field.init or field.type is None:
+                raise InvalidRegistry(f"{where}: a stored field has a type and is given to the constructor")
+            shapes[field.name] = self.of(without_erased(field.type), where)
+        return shapes
+
+    def writer(self, cls: type, shapes: Mapping[str, Shape], only: frozenset[str]) -> Callable[[object], Fields]:
+        """A function that writes these fields of an instance, leaving out those equal to their defaults."""
+        overrides: dict[str, Any] = {
+            name: override(
+                omit=name not in only,
+                unstruct_hook=shape.write,
+                # 0 == False and 0.0 == -0.0: a default that stands for a free value would swallow another value.
+                omit_if_default=_may_omit(attrs.fields_dict(cls)[name].default, shape),
+            )
+            for name, shape in shapes.items()
+        }
+        return cast(
+            "Callable[[object], Fields]",
+            make_dict_unstructure_fn(cls, self.converter, _cattrs_omit_if_default=True, **overrides),
+        )
+
+    def reader(self, cls: type, shapes: Mapping[str, Shape]) -> Callable[[Fields], object]:
+        """A function that calls the constructor with the written fields."""
+        overrides: dict[str, Any] = {name: override(struct_hook=shape.read) for name, shape in shapes.items()}
+        function: object = make_dict_structure_fn(
+            cls, self.converter, _cattrs_forbid_extra_keys=False, _cattrs_detailed_validation=False, **overrides
+        )
+        return cast("Callable[[Fields], object]", function)
+
+    def _class(self, cls: type) -> Shape:
+        known = self._classes.get(cls)
+        if known is not None:
+            return known
+        # Entered before its fields are looked at, so that a class may contain itself.
+        shape = self._classes[cls] = Shape((dict,), (cls,), _unfinished, _unfinished)
+        shapes = self.fields(cls)
+        names = frozenset(shapes)
+        name = cls.__qualname__
+        writer = self.writer(cls, shapes, names)
+        reader = self.reader(cls, shapes)
+
+        def write(value: object) -> object:
+            if type(value) is not cls:
+                raise MisfitError(name, value)
+            return writer(value)
+
+        def read(value: object, _: object) -> object:
+            if type(value) is not dict:
+                raise MisfitError(f"a map for {name}", value)
+            if not value.keys() <= names:
+                raise ValueError(f"unknown field {min(value.keys() - names)!r} of {name}")
+            return reader(value)
+
+        shape.write, shape.read, shape.parts = write, read, _class_parts(cls, shapes)
+        return shape
+
+    def _union(self, args: Sequence[object], where: str) -> Shape:
+        if Value in args:
+            return VALUE
+        classes = [arg for arg in args if isinstance(arg, type) and attrs.has(arg)]
+        members = [self.of(arg, where) for arg in args if arg not in classes and arg is not NoneType]
+        if len(classes) > 1:
+            members.append(self._tagged(classes, where))
+        else:
+            members += [self._class(cls) for cls in classes]
+        shape = members[0] if len(members) == 1 else _shapes.one_of(members, where)
+        return _shapes.optional(shape) if NoneType in args else shape
+
+    def _tagged(self, classes: Sequence[type], where: str) -> Shape:
+        key = _tag_name(classes, where)
+        tags = {cls: getattr(cls, key) for cls in classes}
+        shapes = {tag: self._class(cls) for cls, tag in tags.items()}
+
+        def write(value: object) -> object:
+            tag = tags.get(type(value))
+            if tag is None:
+                raise MisfitError(f"one of {', '.join(shapes)}", value)
+            return {key: tag, **cast("Fields", shapes[tag].write(value))}
+
+        def read(value: object, kind: object) -> object:
+            if type(value) is not dict:
+                raise MisfitError("a map", value)
+            fields = dict(value)
+            tag = fields.pop(key)
+            shape = shapes.get(tag) if type(tag) is str else None
+            if shape is None:
+                raise ValueError(f"{key} is not one of {', '.join(shapes)}")
+            return shape.read(fields, kind)
+
+        def parts(value: object) -> Iterator[tuple[str, Shape, object]]:
+            if type(value) in tags:
+                yield from shapes[tags[type(value)]].parts(value)
+            elif type(value) is dict and value.get(key) in shapes:
+                yield from shapes[value[key]].parts(value)
+
+        return Shape((dict,), tuple(classes), write, read, parts)
+
+
+def _unfinished(*_: object) -> object:
+    raise AssertionError("a class is used before its fields are known")
+
+
+def _may_omit(default: object, shape: Shape) -> bool:
+    return shape is not VALUE or default is None
+
+
+def _class_parts(cls: type, shapes: Mapping[str, Shape]) -> Parts:
+    def parts(value: object) -> Iterator[tuple[str, Shape, object]]:
+        if isinstance(value, cls):
+            yield from ((f".{name}", shape, getattr(value, name)) for name, shape in shapes.items())
+        elif type(value) is dict:
+            yield from ((f".{name}", shape, value[name]) for name, shape in shapes.items() if name in value)
+
+    return parts
+
+
+def _tag_name(classes: Sequence[type], where: str) -> str:
+    """The class variable that tells the members of a union apart, by values that they name themselves."""
+    names = [{name for name, kind in cls.__annotations__.items() if _is_class_variable(kind)} for cls in classes]
+    common = set.intersection(*names)
+    found = []
+    for name in sorted(common):
+        tags = [getattr(cls, name, None) for cls in classes]
+        if all(type(tag) is str for tag in tags) and len(set(tags)) == len(tags):
+            found.append(name)
+    if len(found) != 1:
+        listed = ", ".join(cls.__qualname__ for cls in classes)
+        raise InvalidRegistry(
+            f"{where}: {listed} need one class variable, such as kind, with a text of its own in each"
+        )
+    return found[0]
+
+
+def _is_class_variable(annotation: object) -> bool:
+    if isinstance(annotation, str):
+        return annotation.removeprefix("typing.").startswith("ClassVar")
+    return annotation is ClassVar or get_origin(annotation) is ClassVar

@@ -1,0 +1,222 @@
+"""How a class of events is written and read: facts and content apart, strict both ways, compiled once.
+
+Fields equal to their defaults are not stored. Content beyond 32 KiB is stored apart, once for each erasure domain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+import attrs
+
+from trouper_journal._classes import Shapes, is_content
+from trouper_journal._errors import InvalidValue, JournalCorrupt
+from trouper_journal._records import Domain, LargeValue, Record
+from trouper_journal._shapes import ERASED, READ_ERRORS, Erased, Fields, Shape, explain
+from trouper_journal._values import MAX_DEPTH, Reference, Value, pack_plain, too_deep, unpack_map
+
+LARGE: Final = 32 * 1024
+"""A content field of more packed bytes than this is stored apart."""
+
+SALT_SIZE: Final = 16
+"""Random bytes at the start of stored content."""
+
+_PUBLIC: Final = b"trouper large value"
+
+
+@attrs.frozen(slots=True)
+class Encoded:
+    """An event as it is going to be stored.
+
+    Attributes:
+        type: Name of the event.
+        schema: Number of its schema.
+        driver: Whether only the holder of the fence may append it.
+        facts: Packed map of the plain fields; empty where there are none.
+        content: 16 random bytes and the packed map of the content fields; empty where the class has none.
+        large: How many large values ``content`` refers to.
+        values: Those values, each once.
+    """
+
+    type: str
+    schema: int
+    driver: bool
+    facts: bytes
+    content: bytes = attrs.field(repr=False)
+    large: int = 0
+    values: tuple[LargeValue, ...] = ()
+
+
+class EventCodec:
+    """Writes and reads the events of one class."""
+
+    __slots__ = (
+        "_content_names",
+        "_content_writer",
+        "_fact_names",
+        "_facts_writer",
+        "_reader",
+        "_shapes",
+        "cls",
+        "content",
+        "driver",
+        "schema",
+        "type",
+    )
+
+    def __init__(self, cls: type, *, type: str, schema: int, driver: bool, shapes: Shapes) -> None:
+        self.cls: Final = cls
+        self.type: Final = type
+        self.schema: Final = schema
+        self.driver: Final = driver
+        self._shapes: Final = shapes.fields(cls)
+        fields = attrs.fields_dict(cls)
+        self.content: Final = frozenset(name for name in self._shapes if is_content(fields[name].type))
+        facts = frozenset(self._shapes) - self.content
+        self._fact_names: Final = facts
+        self._facts_writer: Final = shapes.writer(cls, self._shapes, facts)
+        self._content_writer: Final = shapes.writer(cls, self._shapes, self.content)
+        readable = {name: _or_erased(shape) if name in self.content else shape for name, shape in self._shapes.items()}
+        self._reader: Final = shapes.reader(cls, readable)
+
+    def encode(self, event: object, *, stream: str, domain: Domain | None, salt16: bytes) -> Encoded:
+        """Write an event.
+
+        Raises:
+            InvalidValue: A field cannot be stored; the path begins with the event's name.
+        """
+        try:
+            fields = self._facts_writer(event)
+            facts = pack_plain(fields) if fields else b""
+            if not self.content:
+                if too_deep(facts):
+                    self._refuse(event, f"nested deeper than {MAX_DEPTH}")
+                return Encoded(self.type, self.schema, self.driver, facts, b"")
+            fields = self._content_writer(event)
+            packed = pack_plain(fields)
+        except (InvalidValue, *READ_ERRORS) as error:
+            self._refuse(event, str(error))
+        if too_deep(facts) or too_deep(packed):
+            self._refuse(event, f"nested deeper than {MAX_DEPTH}")
+        if len(packed) <= LARGE:
+            return Encoded(self.type, self.schema, self.driver, facts, salt16 + packed)
+        large = _set_apart(fields, stream, domain)
+        values = tuple({value.digest: value for value in large}.values())
+        return Encoded(self.type, self.schema, self.driver, facts, salt16 + pack_plain(fields), len(large), values)
+
+    def decode(self, record: Record) -> object:
+        """Read an event of this very schema.
+
+        Raises:
+            JournalCorrupt: The stored bytes do not form one.
+        """
+        facts, content = split(record)
+        return self.build(facts, content, record.position)
+
+    def build(self, facts: Mapping[str, Value], content: Mapping[str, Value] | Erased, position: int) -> object:
+        """Call the constructor with stored fields.
+
+        Raises:
+            JournalCorrupt: They do not fit.
+        """
+        if not facts.keys() <= self._fact_names:
+            raise JournalCorrupt(f"{self.type} has the unknown fact {min(facts.keys() - self._fact_names)!r}", position)
+        fields: Fields
+        if content is ERASED:
+            fields = {**facts, **dict.fromkeys(self.content, ERASED)}
+        elif content.keys() <= self.content:
+            fields = {**facts, **content}
+        else:
+            unknown = min(content.keys() - self.content)
+            raise JournalCorrupt(f"{self.type} has the unknown content field {unknown!r}", position)
+        try:
+            return self._reader(fields)
+        except READ_ERRORS as error:
+            raise JournalCorrupt(self._explain_stored(fields, error), position) from None
+
+    def _refuse(self, event: object, reason: str) -> NoReturn:
+        """Find the field that cannot be stored; done only after a failure, so that encoding stays fast."""
+        for name, shape in self._shapes.items():
+            found = explain(shape, getattr(event, name), _try_write)
+            if found is not None:
+                raise InvalidValue(f"{self.type}.{name}{found[0]}", found[1]) from None
+        raise InvalidValue(self.type, reason) from None
+
+    def _explain_stored(self, fields: Fields, error: Exception) -> str:
+        for name, shape in self._shapes.items():
+            if name in fields and fields[name] is not ERASED:
+                found = explain(shape, fields[name], _try_read)
+                if found is not None:
+                    return f"{self.type}.{name}{found[0]}: {found[1]}"
+        if isinstance(error, KeyError):
+            return f"{self.type} lacks the field {error}"
+        return f"{self.type}: {error}"
+
+
+def split(record: Record) -> tuple[dict[str, Value], dict[str, Value] | Erased]:
+    """A record's facts and content as maps.
+
+    Raises:
+        JournalCorrupt: They are not packed maps, or a large value is missing.
+    """
+    try:
+        facts = unpack_map(record.facts)
+        if record.key_id is not None:
+            return facts, ERASED
+        if not record.content:
+            return facts, {}
+        if len(record.content) <= SALT_SIZE:
+            raise JournalCorrupt("content is shorter than its random bytes")
+        return facts, unpack_map(record.content[SALT_SIZE:], record.values if record.large else None)
+    except JournalCorrupt as error:
+        raise JournalCorrupt(str(error), record.position) from None
+
+
+def large_value(packed: bytes, stream: str, domain: Domain | None) -> LargeValue:
+    """A large value as stored: 16 bytes that key it to its domain, then the packed value.
+
+    Equal values of a domain are stored once; across domains they share nothing, and without the domain's salt
+    nobody can test a guess.
+    """
+    name = stream if domain is None else domain.name
+    key = _PUBLIC if domain is None else domain.salt
+    scope = name.encode("utf-8", "surrogatepass")
+    prefix = hmac.digest(key, len(scope).to_bytes(4, "big") + scope + packed, "sha256")[:SALT_SIZE]
+    data = prefix + packed
+    return LargeValue(name, hashlib.sha256(data).digest(), data)
+
+
+def _set_apart(fields: Fields, stream: str, domain: Domain | None) -> list[LargeValue]:
+    """Replace the large ones among content fields by references."""
+    values = []
+    for name, value in fields.items():
+        packed = pack_plain(value)
+        if len(packed) > LARGE:
+            large = large_value(packed, stream, domain)
+            fields[name] = Reference(large.digest, len(large.data))
+            values.append(large)
+    return values
+
+
+def _or_erased(shape: Shape) -> Shape:
+    inner = shape.read
+
+    def read(value: object, kind: object) -> object:
+        return value if value is ERASED else inner(value, kind)
+
+    return attrs.evolve(shape, read=read)
+
+
+def _try_write(shape: Shape, value: object) -> object:
+    packed = pack_plain(shape.write(value))
+    # One level less than the limit, because the field stands in a map.
+    if too_deep(b"\x91" + packed):
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    return packed
+
+
+def _try_read(shape: Shape, value: object) -> object:
+    return shape.read(value, None)
