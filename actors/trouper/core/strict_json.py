@@ -92,12 +92,17 @@ def _key(key: object, path: str) -> str:
     return valid_text(key)
 
 
-def keepable(value: Value) -> bool:
-    """Whether a field that a provider sent can be journaled and sent back: no NaN, infinity or endless number."""
+def keepable(value: Value, depth: int = 64) -> bool:
+    """Whether a field that a provider sent can be journaled and sent back.
+
+    It has no NaN or infinity, no endless number, and is nested at most ``depth`` deep, which leaves the journal room
+    for the event around it.
+    """
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):
         return value.bit_length() <= 8 * MAX_INT_BYTES
     if isinstance(value, dict | list):
-        return all(keepable(item) for item in (value.values() if isinstance(value, dict) else value))
+        items = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(keepable(item, depth - 1) for item in items)
     return True
