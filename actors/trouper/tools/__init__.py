@@ -1,1 +1,23 @@
-"""Tools from plain functions."""
+"""Tools: functions that a model can call."""
+
+from trouper.core.effects import Effect as Effect
+
+from ._arguments import parse_arguments as parse_arguments
+from ._call import Failed as Failed
+from ._call import Returned as Returned
+from ._call import ToolHost as ToolHost
+from ._call import ToolReturn as ToolReturn
+from ._call import call_tool as call_tool
+from ._context import ToolContext as ToolContext
+from ._query import Absent as Absent
+from ._query import Found as Found
+from ._query import QueryReturn as QueryReturn
+from ._query import Unsure as Unsure
+from ._query import call_query as call_query
+from ._redact import Redactor as Redactor
+from ._results import to_text as to_text
+from ._results import to_value as to_value
+from ._tool import Bound as Bound
+from ._tool import Gate as Gate
+from ._tool import Tool as Tool
+from ._tool import tool as tool
