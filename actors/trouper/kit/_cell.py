@@ -179,6 +179,7 @@ class Cell:
         """The actor's task."""
         self.task = self.mailbox.reader = trio.lowlevel.current_task()
         error: Exception | None = None
+        in_order = False
         action: Action | None = None
         try:
             while (error := await self._live()) is not None:
@@ -192,8 +193,9 @@ class Cell:
                 self.state = step(self.state, Incident.RESTARTED)
                 self.restarts += 1
                 self.shared.counters.restarts += 1
+            in_order = not self._cancelled
         finally:
-            self._end(error)
+            self._end(error, in_order=in_order)
         if error is not None and isinstance(action, Escalate):
             self.parent.fail(ActorFailed(self.path, error))
 
@@ -301,11 +303,11 @@ class Cell:
             slot.fail(error)
         self.later.clear()
 
-    def _end(self, error: Exception | None) -> None:
+    def _end(self, error: Exception | None, *, in_order: bool) -> None:
         reason: Reason
         if error is not None:
             incident, reason = Incident.GAVE_UP, "failed"
-        elif self.state is State.STOPPING and not self._cancelled:
+        elif in_order:
             incident, reason = Incident.ENDED, "stopped"
         else:
             incident, reason = Incident.CANCELLED, "cancelled"

@@ -1,0 +1,482 @@
+"""Supervision at work: restarts, intensity, stop, escalation, tasks that an actor owns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from trouper.kit import (
+    STOP,
+    Actor,
+    ActorFailed,
+    ActorStopped,
+    Ref,
+    Reply,
+    Request,
+    State,
+    Supervision,
+    Terminated,
+    open_system,
+)
+
+AT_ONCE = Supervision(first_delay=0, max_delay=0)
+
+
+@attrs.frozen
+class Do(Request[str]):
+    what: str
+
+
+class HeldClock:
+    """A clock that stands still; a time limit passes when the test lets it."""
+
+    def __init__(self) -> None:
+        self.moment = 1_700_000_000_000_000_000
+        self.delays: list[float] = []
+        self.scopes: list[trio.CancelScope] = []
+
+    def now(self) -> int:
+        return self.moment
+
+    async def sleep_until(self, moment: int) -> None:
+        raise NotImplementedError
+
+    def timeout(self, seconds: float) -> AbstractContextManager[trio.CancelScope]:
+        self.delays.append(seconds)
+        self.scopes.append(trio.CancelScope())
+        return self.scopes[-1]
+
+    def pass_limit(self) -> None:
+        self.scopes[-1].cancel()
+
+
+class Fragile(Actor[Do]):
+    """Counts its instances; raises when told so."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    async def started(self) -> None:
+        self.events.append("started")
+
+    async def receive(self, message: Do) -> str:
+        self.events.append(message.what)
+        if message.what == "raise":
+            raise ValueError("as told")
+        return message.what
+
+    async def stopped(self) -> None:
+        self.events.append("stopped")
+
+
+def factory(events: list[str]) -> Callable[[], Fragile]:
+    return lambda: Fragile(events)
+
+
+async def _ask(ref: Ref[Do], what: str, outcomes: list[object]) -> None:
+    try:
+        outcomes.append(await ref.ask(Do(what)))
+    except (ActorFailed, ActorStopped) as error:
+        outcomes.append(type(error))
+
+
+async def test_a_restart_makes_a_new_instance_keeps_the_mailbox_and_drops_the_message_in_hand() -> None:
+    events: list[str] = []
+    outcomes: list[object] = []
+    clock = HeldClock()
+    async with open_system(clock=clock) as system, trio.open_nursery() as nursery:
+        ref = await system.spawn(factory(events), supervision=Supervision(first_delay=0.5))
+        for what in ("a", "raise", "b"):
+            nursery.start_soon(_ask, ref, what, outcomes)
+            await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        assert ref.statistics().state is State.RESTARTING
+        nursery.start_soon(_ask, ref, "c", outcomes)
+        await wait_all_tasks_blocked()
+        assert clock.delays == [0.5]
+        clock.pass_limit()
+        await wait_all_tasks_blocked()
+        statistics = ref.statistics()
+        assert (statistics.failures, statistics.restarts, statistics.state) == (1, 1, State.RUNNING)
+    assert events.count("raise") == 1
+    assert events.count("started") == 2
+    assert sorted(map(str, outcomes)) == sorted(map(str, ["a", "b", "c", ActorFailed]))
+    # The failed instance gets no stopped hook; only the last one does.
+    assert events.count("stopped") == 1
+
+
+async def test_the_asker_learns_the_cause() -> None:
+    async with open_system() as system:
+        ref = await system.spawn(factory([]), name="f", supervision=AT_ONCE)
+        with pytest.raises(ActorFailed, match="actor system/f: it failed with ValueError") as caught:
+            await ref.ask(Do("raise"))
+        assert str(caught.value.cause) == "as told"
+
+
+async def test_delays_grow_and_the_failure_after_the_last_restart_gives_up() -> None:
+    events: list[str] = []
+    clock = HeldClock()
+    policy = Supervision(max_restarts=3, first_delay=1, max_delay=3, when_exhausted="stop")
+    async with open_system(clock=clock) as system:
+        ref = await system.spawn(factory(events), supervision=policy)
+        for _ in range(3):
+            ref.tell_nowait(Do("raise"))
+            await wait_all_tasks_blocked()
+            clock.pass_limit()
+            await wait_all_tasks_blocked()
+        assert ref.statistics().state is State.RUNNING
+        ref.tell_nowait(Do("raise"))
+        ended = await ref.wait_stopped()
+        assert (ended.reason, type(ended.cause)) == ("failed", ValueError)
+        assert clock.delays == [1, 2, 3]
+        assert ref.statistics().state is State.FAILED
+        with pytest.raises(ActorStopped):
+            await ref.ask(Do("a"))
+    assert "stopped" not in events
+
+
+async def test_failures_that_lie_further_apart_than_the_period_are_forgiven() -> None:
+    clock = HeldClock()
+    async with open_system(clock=clock) as system:
+        ref = await system.spawn(factory([]), supervision=Supervision(max_restarts=1, period=10, first_delay=1))
+        for _ in range(5):
+            ref.tell_nowait(Do("raise"))
+            await wait_all_tasks_blocked()
+            clock.pass_limit()
+            await wait_all_tasks_blocked()
+            clock.moment += 10_000_000_000
+        assert ref.statistics().restarts == 5
+        assert clock.delays == [1] * 5
+
+
+@pytest.mark.parametrize("place", ["factory", "started"])
+async def test_a_failure_to_start_is_a_failure_like_any_other(place: str) -> None:
+    tries: list[str] = []
+
+    class Starts(Actor[Do]):
+        async def started(self) -> None:
+            if place == "started" and len(tries) < 3:
+                raise OSError
+
+        async def receive(self, message: Do) -> str:
+            return message.what
+
+    def make() -> Starts:
+        tries.append("try")
+        if place == "factory" and len(tries) < 3:
+            raise OSError
+        return Starts()
+
+    async with open_system() as system:
+        ref = await system.spawn(make, supervision=AT_ONCE)
+        assert await ref.ask(Do("at last")) == "at last"
+        assert ref.statistics().restarts == 2
+
+
+async def test_stop_ends_the_actor_alone_and_answers_its_asks() -> None:
+    outcomes: list[object] = []
+    async with open_system() as system, trio.open_nursery() as nursery:
+        bystander = await system.spawn(factory([]))
+        ref = await system.spawn(Fragile([]), supervision=STOP)
+        for what in ("raise", "a"):
+            nursery.start_soon(_ask, ref, what, outcomes)
+        ended = await ref.wait_stopped()
+        assert ended.reason == "failed"
+        await wait_all_tasks_blocked()
+        assert await bystander.ask(Do("fine")) == "fine"
+    assert set(outcomes) <= {ActorFailed, ActorStopped, "a"}
+    assert outcomes.count(ActorFailed) == 1
+
+
+async def test_by_default_a_failure_escalates_out_of_the_block_like_an_exception_in_a_task() -> None:
+    async def block() -> None:
+        async with open_system() as system:
+            ref = await system.spawn(Fragile([]), name="f")
+            await ref.tell(Do("raise"))
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await block()
+    assert caught.group_contains(ActorFailed, match="system/f")
+
+
+class Parent(Actor[Do]):
+    """Forwards to a child."""
+
+    def __init__(self, events: list[str], policy: Supervision) -> None:
+        self.events = events
+        self.policy = policy
+
+    async def started(self) -> None:
+        self.events.append("parent started")
+        self.child = await self.context.spawn(factory(self.events), name="child", supervision=self.policy)
+
+    async def receive(self, message: Do) -> str:
+        if message.what == "wait":
+            await trio.sleep_forever()
+        if message.what == "raise parent":
+            raise KeyError
+        return await self.child.ask(message)
+
+
+@given(st.random_module())
+@settings(deadline=None, max_examples=30)
+async def test_an_escalation_fails_the_parent_and_cancels_its_handler(seed: object) -> None:
+    events: list[str] = []
+    outcomes: list[object] = []
+    escalate = Supervision(on_failure="escalate")
+    async with open_system() as system, trio.open_nursery() as nursery:
+        ref = await system.spawn(lambda: Parent(events, escalate), name="p", supervision=AT_ONCE)
+        nursery.start_soon(_ask, ref, "raise", outcomes)
+        await wait_all_tasks_blocked()
+        assert outcomes == [ActorFailed]
+        # Both live again: the parent was restarted and its started hook spawned a new child.
+        nursery.start_soon(_ask, ref, "hello", outcomes)
+        await wait_all_tasks_blocked()
+        assert outcomes == [ActorFailed, "hello"]
+        assert ref.statistics().restarts == 1
+        assert [node.path for node in system.tree().children[0].children] == ["system/p/child"]
+    assert events.count("parent started") == 2
+
+
+async def test_a_failing_parents_children_are_cancelled_before_it_restarts() -> None:
+    events: list[str] = []
+    async with open_system() as system:
+        ref = await system.spawn(lambda: Parent(events, AT_ONCE), name="p", supervision=AT_ONCE)
+        await ref.tell(Do("raise parent"))
+        await wait_all_tasks_blocked()
+        assert events == ["parent started", "started", "parent started", "started"]
+        assert system.statistics().actors == 2
+
+
+async def test_a_childs_restarts_do_not_touch_its_parent() -> None:
+    events: list[str] = []
+    outcomes: list[object] = []
+    async with open_system() as system:
+        parent = Parent(events, AT_ONCE)
+        ref = await system.spawn(parent, supervision=STOP)
+        await wait_all_tasks_blocked()
+        await _ask(parent.child, "raise", outcomes)
+        assert await ref.ask(Do("hello")) == "hello"
+    assert outcomes == [ActorFailed]
+    assert events.count("parent started") == 1
+
+
+async def test_an_escalation_while_the_parent_stops_ends_it_as_failed() -> None:
+    gate = trio.Event()
+
+    class Child(Actor[Do]):
+        async def receive(self, message: Do) -> str:
+            await gate.wait()
+            raise ValueError
+
+    class Stopping(Actor[Do]):
+        async def started(self) -> None:
+            child = await self.context.spawn(Child())
+            await child.tell(Do("raise"))
+
+        async def receive(self, message: Do) -> str:
+            return message.what
+
+    async with open_system() as system:
+        ref = await system.spawn(Stopping, supervision=AT_ONCE)
+        await wait_all_tasks_blocked()
+        ref.request_stop()
+        await wait_all_tasks_blocked()
+        gate.set()
+        ended = await ref.wait_stopped()
+        assert (ended.reason, type(ended.cause)) == ("failed", ActorFailed)
+
+
+class Owner(Actor[Do]):
+    """Runs tasks of its own."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+        self.gate = trio.Event()
+        self.scope: trio.CancelScope | None = None
+
+    async def started(self) -> None:
+        self.events.append("started")
+
+    async def receive(self, message: Do) -> str:
+        if message.what == "wait":
+            await trio.sleep_forever()
+        reply = self.context.reply_later(message)
+        self.scope = self.context.start_task(self.work, message.what, reply)
+        return "not used"
+
+    async def work(self, what: str, reply: Reply[str]) -> None:
+        try:
+            await self.gate.wait()
+        finally:
+            self.events.append(f"ended {what}")
+        if what == "raise":
+            raise ValueError
+        reply.send(what)
+
+
+@given(st.random_module())
+@settings(deadline=None, max_examples=30)
+async def test_an_owned_task_that_raises_fails_the_actor_its_handler_and_its_open_asks(seed: object) -> None:
+    events: list[str] = []
+    outcomes: list[object] = []
+    owners: list[Owner] = []
+
+    def make() -> Owner:
+        owners.append(Owner(events))
+        return owners[-1]
+
+    async with open_system() as system, trio.open_nursery() as nursery:
+        ref = await system.spawn(make, supervision=AT_ONCE)
+        for what in ("raise", "wait"):
+            nursery.start_soon(_ask, ref, what, outcomes)
+            await wait_all_tasks_blocked()
+        assert ref.statistics().unanswered == 2
+        owners[0].gate.set()
+        await wait_all_tasks_blocked()
+        assert outcomes == [ActorFailed, ActorFailed]
+        owners[1].gate.set()
+        await _ask(ref, "again", outcomes)
+    assert outcomes[2] == "again"
+    assert events == ["started", "ended raise", "started", "ended again"]
+
+
+async def test_an_owned_task_can_be_cancelled_alone() -> None:
+    events: list[str] = []
+    async with open_system() as system:
+        owner = Owner(events)
+        ref = await system.spawn(owner)
+        await ref.tell(Do("a"))
+        await wait_all_tasks_blocked()
+        assert owner.scope is not None
+        owner.scope.cancel()
+        await wait_all_tasks_blocked()
+        assert events == ["started", "ended a"]
+        assert ref.statistics().state is State.RUNNING
+
+
+async def test_a_task_that_an_ending_task_starts_is_ended_too() -> None:
+    events: list[str] = []
+
+    class Restless(Actor[Do]):
+        async def started(self) -> None:
+            self.context.start_task(self.first)
+
+        async def first(self) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.context.start_task(self.second)
+
+        async def second(self) -> None:
+            try:
+                events.append("second began")
+                await trio.sleep_forever()
+            finally:
+                events.append("second ended")
+
+    async with open_system() as system:
+        ref = await system.spawn(Restless())
+        await wait_all_tasks_blocked()
+        await ref.stop()
+        assert events == ["second began", "second ended"]
+
+
+async def test_a_shielded_task_finishes_and_its_ask_is_answered_before_the_actor_ends() -> None:
+    outcomes: list[object] = []
+    gate = trio.Event()
+
+    class Careful(Actor[Do]):
+        async def receive(self, message: Do) -> None:
+            self.context.start_task(self.write, message, self.context.reply_later(message))
+
+        async def write(self, message: Do, reply: Reply[str]) -> None:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
+            reply.send("written")
+
+    async with open_system() as system, trio.open_nursery() as nursery:
+        ref = await system.spawn(Careful())
+        nursery.start_soon(_ask, ref, "write", outcomes)
+        await wait_all_tasks_blocked()
+        ref.cancel()
+        await wait_all_tasks_blocked()
+        assert ref.statistics().state.alive
+        gate.set()
+        assert (await ref.wait_stopped()).reason == "cancelled"
+    assert outcomes == ["written"]
+
+
+async def test_a_failure_inside_a_cancelled_nursery_of_the_handler_is_kept() -> None:
+    class Nested(Actor[Do]):
+        async def receive(self, message: Do) -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.wait)
+                nursery.start_soon(self.spoil)
+
+        async def wait(self) -> None:
+            await trio.sleep_forever()
+
+        async def spoil(self) -> None:
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled:
+                raise ValueError("while being cancelled") from None
+
+    async with open_system() as system:
+        ref = await system.spawn(Nested(), supervision=STOP)
+        await ref.tell(Do(""))
+        await wait_all_tasks_blocked()
+        ref.cancel()
+        ended = await ref.wait_stopped()
+    assert ended.reason == "failed"
+    assert isinstance(ended.cause, ExceptionGroup)
+
+
+async def test_an_instance_serves_one_spawn_and_cannot_be_restarted() -> None:
+    async with open_system() as system:
+        with pytest.raises(ValueError, match="restart needs a factory"):
+            await system.spawn(Fragile([]), supervision=AT_ONCE)
+        actor = Fragile([])
+        await system.spawn(actor)
+        with pytest.raises(ValueError, match="spawned before"):
+            await system.spawn(actor)
+        assert system.statistics().actors == 1
+
+
+async def test_a_factory_that_hands_out_the_same_instance_twice_is_told_so() -> None:
+    async with open_system() as system:
+        actor = Fragile([])
+        policy = Supervision(first_delay=0, max_restarts=1, when_exhausted="stop")
+        ref = await system.spawn(lambda: actor, supervision=policy)
+        await ref.tell(Do("raise"))
+        ended = await ref.wait_stopped()
+    assert isinstance(ended.cause, ValueError)
+    assert "new instance" in str(ended.cause)
+
+
+async def test_a_message_that_the_actor_cannot_take_is_a_failure() -> None:
+    class Bare(Actor[Do]):
+        pass
+
+    async with open_system() as system:
+        ref = await system.spawn(Bare(), supervision=STOP)
+        with pytest.raises(ActorFailed) as caught:
+            await ref.ask(Do("anything"))
+        assert isinstance(caught.value.cause, NotImplementedError)
+
+
+async def test_a_failure_is_logged_without_what_the_exception_says(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_system() as system:
+        ref = await system.spawn(Fragile([]), name="f", supervision=STOP)
+        await ref.tell(Do("raise"))
+        assert await ref.wait_stopped() == Terminated("system/f", "failed")
+    assert [record.getMessage() for record in caplog.records] == ["actor system/f failed with ValueError: Stop()"]
