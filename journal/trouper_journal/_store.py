@@ -37,8 +37,8 @@ class Batch:
     Attributes:
         base: The head that the plan was made on; the store writes only if it still stands.
         head: The head after the batch.
-        records: New records; their positions follow ``base``.
-        fresh: Names of streams that begin with this batch: they must not exist yet.
+        records: New records; their positions follow ``base``. A version of 1 begins a stream, which must not
+            exist yet.
         keys: New command keys: none of them may exist yet.
         values: Large values; those already stored are left as they are.
     """
@@ -46,7 +46,6 @@ class Batch:
     base: Head
     head: Head
     records: Sequence[Record]
-    fresh: Collection[str]
     keys: Sequence[KeyEntry]
     values: Sequence[LargeValue]
 
@@ -96,7 +95,10 @@ class Store(Protocol):
     async def streams(
         self, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
     ) -> Sequence[StreamHead]:
-        """Streams in name order after ``after``, by label, name prefix and due time (``wake_at <= wake_before``)."""
+        """Streams in order of creation after the stream ``after`` (empty: from the first).
+
+        Those with this label, this name prefix and ``wake_at <= wake_before``, where given.
+        """
         ...
 
     async def values(self, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
@@ -111,6 +113,10 @@ class Store(Protocol):
         """Replace the snapshot of a stream, or drop it (None)."""
         ...
 
-    async def changed(self) -> bool:
-        """Whether another process has written since the last call."""
+    async def position(self) -> int:
+        """Position of the last committed record: the cheapest way to notice other processes' commits."""
+        ...
+
+    def stamp(self) -> object:
+        """Cheap to get; changes, within some resolution, whenever anybody commits. None: nobody else can."""
         ...

@@ -1,0 +1,440 @@
+"""The journal as its users see it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import final
+
+import attrs
+import trio
+
+from trouper_journal._clock import Clock, SystemClock
+from trouper_journal._errors import JournalInUse
+from trouper_journal._lock import DriverLock
+from trouper_journal._memory import MemoryStore
+from trouper_journal._news import NewsHub
+from trouper_journal._options import JournalOptions
+from trouper_journal._proposals import Proposer, check_name
+from trouper_journal._records import Committed, Key, KeyEntry, Record, Snapshot, StreamHead, Write
+from trouper_journal._registry import EventRegistry
+from trouper_journal._sqlite_host import SQLiteHost
+from trouper_journal._store import Store
+from trouper_journal._tail import PAGE, News, Pages, Tail, attach_values, heads_reader
+from trouper_journal._values import Value
+from trouper_journal._verify import Verification, verify
+from trouper_journal._writer import Writer, WriterStatistics, closed
+
+
+@attrs.frozen(slots=True)
+class JournalStatistics:
+    """A journal at one moment.
+
+    Attributes:
+        position: Position of the last record known of here.
+        waiting: Commits that wait for the writer.
+        batches: Transactions written.
+        commits: Commits written.
+        refused: Commits refused (conflicts, stale fences).
+        repetitions: Transactions planned again because another process had written in between.
+        listeners: Tasks that wait in a tail, or for news.
+    """
+
+    position: int
+    waiting: int
+    batches: int
+    commits: int
+    refused: int
+    repetitions: int
+    listeners: int
+
+
+@final
+class Journal:
+    """An append-only journal of events, in a file or in memory.
+
+    Made by ``Journal.open``. May be used from any task of the program, also outside of the one that opened it, as
+    long as the ``async with`` block is open; other processes may use the same file at the same time.
+
+    After a cancelled ``commit`` or ``append`` it is unknown whether the events were written: a key, or reading the
+    stream, tells.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        news: NewsHub,
+        *,
+        path: str | None,
+        registry: EventRegistry,
+        clock: Clock,
+        random: Callable[[int], bytes],
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._news = news
+        self._path = path
+        self._registry = registry
+        self._clock = clock
+        self._proposer = Proposer(registry, random)
+        self._driven = False
+
+    @staticmethod
+    def open(
+        path: str | os.PathLike[str] | None = None,
+        *,
+        registry: EventRegistry | None = None,
+        clock: Clock | None = None,
+        options: JournalOptions | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> AbstractAsyncContextManager[Journal]:
+        """Open a journal for the length of an ``async with`` block.
+
+        Leaving the block writes what waits. It takes at most about twice ``options.close_timeout`` seconds, also when
+        the storage hangs; what could not be written is answered with an error.
+
+        Args:
+            path: The file, created where nothing is there; None for a journal in memory.
+            registry: The events that can be written and read; none by default, which is enough to list and verify.
+            clock: Source of time.
+            options: Durability and limits.
+            random: Source of random bytes, for the journal's id and for content.
+
+        Raises:
+            NotAJournal: The file is something else, or of another layout.
+            StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
+        """
+        where = None if path is None else os.path.realpath(path)
+        return _Opening(where, None, registry or EventRegistry([]), clock or SystemClock(), options, random)
+
+    @staticmethod
+    def over(
+        store: Store,
+        *,
+        registry: EventRegistry | None = None,
+        clock: Clock | None = None,
+        options: JournalOptions | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> AbstractAsyncContextManager[Journal]:
+        """Open a journal over a store of your own, which must be ready for the length of the block.
+
+        Args:
+            store: Any storage engine that keeps the promises of ``Store``.
+            registry: As for ``open``.
+            clock: As for ``open``.
+            options: As for ``open``.
+            random: As for ``open``.
+        """
+        return _Opening(None, store, registry or EventRegistry([]), clock or SystemClock(), options, random)
+
+    @property
+    def id(self) -> bytes:
+        """The journal's 16 random bytes; part of every digest."""
+        return self._store.journal_id
+
+    @property
+    def registry(self) -> EventRegistry:
+        """The events that can be written and read here."""
+        return self._registry
+
+    @property
+    def path(self) -> str | None:
+        """The file's real path; None for a journal that is not in a file."""
+        return self._path
+
+    @property
+    def store(self) -> Store:
+        """The storage engine, for tools that check or copy a journal. Appending goes through ``commit`` alone."""
+        return self._store
+
+    def statistics(self) -> JournalStatistics:
+        """A snapshot of the journal's counters."""
+        writer: WriterStatistics = self._writer.statistics()
+        return JournalStatistics(
+            position=max(writer.position, self._news.position),
+            waiting=writer.waiting,
+            batches=writer.batches,
+            commits=writer.commits,
+            refused=writer.refused,
+            repetitions=writer.repetitions,
+            listeners=self._news.waiting,
+        )
+
+    async def commit(
+        self,
+        writes: Sequence[Write],
+        *,
+        require: Mapping[str, int] | None = None,
+        key: Key | None = None,
+        fence: int | None = None,
+        meta: Mapping[str, Value] | None = None,
+    ) -> Committed:
+        """Append events to one or more streams, all or nothing. What returned is durable.
+
+        The key is looked at before anything else: a known one with an equal digest gives the original records, writes
+        nothing and does not look at ``expected``.
+
+        Args:
+            writes: Events by stream; positions are consecutive in this order.
+            require: Versions of streams that were only read; nothing is written unless they still stand.
+            key: Makes the commit idempotent.
+            fence: The driver's epoch, from ``drive``; needed for driver events, compared under the write lock.
+            meta: Causes and circumstances, kept with each record.
+
+        Raises:
+            InvalidWrite, InvalidValue, UnregisteredEvent: It is malformed; nothing was written.
+            IdempotencyConflict: The key stands for something else; nothing was written.
+            VersionConflict: An expected or required version does not stand; nothing was written.
+            StaleFence: Another driver has taken over; nothing was written.
+            StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
+            JournalBroken: The outcome is unknown, and the journal takes no more commits.
+            JournalClosed: The block has been left; nothing was written.
+        """
+        proposal = self._proposer.propose(writes, require=require or {}, key=key, fence=fence, meta=meta)
+        verdict = await self._writer.submit(proposal)
+        if isinstance(verdict, KeyEntry):
+            return await self._original(verdict)
+        assert isinstance(verdict, Committed)
+        return verdict
+
+    async def append(
+        self,
+        stream: str,
+        events: Sequence[object],
+        *,
+        expected: int | None = None,
+        label: str | None = None,
+        wake_at: int | None = None,
+        require: Mapping[str, int] | None = None,
+        key: Key | None = None,
+        fence: int | None = None,
+        meta: Mapping[str, Value] | None = None,
+    ) -> Committed:
+        """Append events to one stream: ``commit`` with one write, and with its errors."""
+        write = Write(stream, events, expected=expected, label=label, wake_at=wake_at)
+        return await self.commit([write], require=require, key=key, fence=fence, meta=meta)
+
+    def read(self, stream: str, *, after: int = 0) -> AsyncIterator[Record]:
+        """The records of a stream with versions above ``after``, in order; none where there is no such stream.
+
+        Raises (while iterating):
+            JournalCorrupt, StorageBusy: The storage cannot be read.
+            JournalClosed: The block has been left.
+        """
+
+        async def page(last: Record | None) -> Sequence[Record]:
+            return await self.read_page(stream, after if last is None else last.version)
+
+        return Pages(page)
+
+    def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
+        """All records with positions above ``after``, in order, up to the present end."""
+
+        async def page(last: Record | None) -> Sequence[Record]:
+            self._check_open()
+            return await attach_values(
+                self._store, await self._store.read_all(after if last is None else last.position, PAGE)
+            )
+
+        return Pages(page)
+
+    async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
+        """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one."""
+        self._check_open()
+        return await attach_values(self._store, await self._store.read_stream(stream, after, limit))
+
+    def tail(self, *, after: int = 0) -> Tail:
+        """All records with positions above ``after``, and then what comes, also from other processes."""
+        return Tail(self._store, self._news, after)
+
+    def news(self) -> News:
+        """A subscription to the bare fact that something was committed."""
+        return News(self._store, self._news)
+
+    def streams(
+        self, *, label: str | None = None, prefix: str = "", wake_before: int | None = None
+    ) -> AsyncIterator[StreamHead]:
+        """Streams in order of creation.
+
+        Args:
+            label: Only those with this label.
+            prefix: Only those whose name begins so.
+            wake_before: Only those with a ``wake_at`` of at most this moment, ns UTC.
+        """
+        return Pages(heads_reader(self._store, label=label, prefix=prefix, wake_before=wake_before))
+
+    async def head(self, stream: str) -> StreamHead | None:
+        """Where a stream stands; None where there is no such stream."""
+        self._check_open()
+        return (await self._store.load([stream], [])).streams.get(stream)
+
+    async def position(self) -> int:
+        """Position of the last record, read from the storage."""
+        self._check_open()
+        return await self._store.position()
+
+    async def find(self, key_name: str) -> Committed | None:
+        """What was committed under a key; None where nothing was."""
+        self._check_open()
+        entry = (await self._store.load([], [key_name])).keys.get(key_name)
+        return None if entry is None else await self._original(entry)
+
+    @asynccontextmanager
+    async def drive(self, node: str) -> AsyncIterator[int]:
+        """Be the journal's one driver for the length of a block; gives the fence for the driver's commits.
+
+        Raises:
+            JournalInUse: A living process, or another task of this one, drives the journal.
+            StorageReadOnly: The side file for the lock cannot be written.
+        """
+        check_name(node, "node")
+        self._check_open()
+        lock: DriverLock | None = None
+        if self._path is not None:
+            lock = DriverLock(self._path)
+            lock.acquire(node, self._clock.now())
+        elif self._driven:
+            raise JournalInUse("the journal in memory", "another task of this process")
+        self._driven = True
+        try:
+            yield await self._store.raise_epoch()
+        finally:
+            self._driven = False
+            if lock is not None:
+                lock.release()
+
+    async def save_snapshot(self, stream: str, version: int, fingerprint: str, state: bytes) -> None:
+        """Keep a folded state as a cache; a no-op where the stream has no record of that version.
+
+        Args:
+            stream: Whose fold it is.
+            version: Version of the last record that was folded.
+            fingerprint: Of the code that folded; another one will not load it.
+            state: The state's bytes.
+        """
+        found = await self.read_page(stream, version - 1, 1)
+        if found:
+            snapshot = Snapshot(stream, version, found[0].leaf, fingerprint, state)
+            await self._store.save_snapshot(snapshot, stream)
+
+    async def load_snapshot(self, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
+        """The cached fold of a stream as version and state; dropped where it does not fit record and fingerprint."""
+        self._check_open()
+        snapshot = await self._store.load_snapshot(stream)
+        if snapshot is None:
+            return None
+        found = await self._store.read_stream(stream, snapshot.version - 1, 1)
+        if snapshot.fingerprint == fingerprint and found and found[0].leaf == snapshot.leaf:
+            return snapshot.version, snapshot.state
+        await self._store.save_snapshot(None, stream)
+        return None
+
+    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+        """Check every record up to the present end against its digests and the Merkle root.
+
+        Args:
+            progress: Called after each page with the records checked and their total.
+
+        Raises:
+            StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
+        """
+        self._check_open()
+        return await verify(self._store, progress)
+
+    async def _original(self, entry: KeyEntry) -> Committed:
+        records = await self._store.read_all(entry.first - 1, entry.last - entry.first + 1)
+        return Committed(tuple(await attach_values(self._store, records)), repeated=True)
+
+    def _check_open(self) -> None:
+        if self._news.closed:
+            raise closed()
+
+
+class _Opening:
+    """The block in which a journal is open: its tasks are started on entry and ended, in bounded time, on leaving."""
+
+    def __init__(
+        self,
+        path: str | None,
+        store: Store | None,
+        registry: EventRegistry,
+        clock: Clock,
+        options: JournalOptions | None,
+        random: Callable[[int], bytes],
+    ) -> None:
+        self._path = path
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._options = options or JournalOptions()
+        self._random = random
+        self._host: SQLiteHost | None = None
+        self._writer: Writer | None = None
+        self._news = NewsHub()
+        self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._watching = trio.CancelScope(shield=True)
+
+    async def __aenter__(self) -> Journal:
+        self._nursery = await self._manager.__aenter__()
+        try:
+            store = await self._open_store()
+        except BaseException:
+            await self._leave()
+            raise
+        self._writer = Writer(store, self._clock, self._options, self._news)
+        self._nursery.start_soon(self._writer.run, name="journal writer")
+        self._nursery.start_soon(self._watch, store, name="journal watch")
+        return Journal(
+            store,
+            self._writer,
+            self._news,
+            path=self._path,
+            registry=self._registry,
+            clock=self._clock,
+            random=self._random,
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._nursery is not None
+        if self._nursery.cancel_scope.cancel_called:
+            # One of our tasks has crashed, which is a defect: its error must come out, in the nursery's own way.
+            with trio.CancelScope(shield=True):
+                await self._end_tasks()
+            return await self._manager.__aexit__(kind, error, trace)
+        await self._leave()
+        return None
+
+    async def _open_store(self) -> Store:
+        if self._store is not None:
+            return self._store
+        if self._path is None:
+            return MemoryStore(self._random(16))
+        assert self._nursery is not None
+        self._host = SQLiteHost(self._path, self._options, new_id=self._random(16), now=self._clock.now())
+        self._nursery.start_soon(self._host.run, name="journal storage")
+        return await self._host.store()
+
+    async def _watch(self, store: Store) -> None:
+        with self._watching:
+            await self._news.watch(store, self._clock, self._options.poll_interval)
+
+    async def _leave(self) -> None:
+        """End the tasks, then the empty nursery; an error of the block is never wrapped in a group by it."""
+        with trio.CancelScope(shield=True):
+            await self._end_tasks()
+        await self._manager.__aexit__(None, None, None)
+
+    async def _end_tasks(self) -> None:
+        answered = True
+        if self._writer is not None:
+            answered = await self._writer.close(self._options.close_timeout)
+        self._watching.cancel()
+        self._news.close()
+        if self._host is not None:
+            await self._host.close(hangs=not answered)

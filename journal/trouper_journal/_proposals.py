@@ -1,0 +1,123 @@
+"""The door: what a caller offers is checked and encoded here, in the caller's task, before anybody else sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from trouper_journal._codec import SALT_SIZE
+from trouper_journal._errors import InvalidWrite
+from trouper_journal._planner import PreparedWrite, Proposal
+from trouper_journal._records import Key, Write
+from trouper_journal._registry import EventRegistry
+from trouper_journal._values import Value, pack
+
+MAX_NAME: Final = 200
+"""Most characters in the name of a stream, a key or a label."""
+
+MAX_EVENTS: Final = 10_000
+"""Most events in one commit."""
+
+_MAX_INT: Final = 2**63 - 1
+_POOL: Final = 256
+
+
+class Proposer:
+    """Makes proposals for one journal.
+
+    Args:
+        registry: Encodes the events.
+        random: Source of random bytes for content.
+    """
+
+    def __init__(self, registry: EventRegistry, random: Callable[[int], bytes]) -> None:
+        self._registry = registry
+        self._random = random
+        self._pool = b""
+        self._used = 0
+
+    def propose(
+        self,
+        writes: Sequence[Write],
+        *,
+        require: Mapping[str, int],
+        key: Key | None,
+        fence: int | None,
+        meta: Mapping[str, Value] | None,
+    ) -> Proposal:
+        """Check and encode a commit.
+
+        Raises:
+            InvalidWrite: It is malformed in itself.
+            UnregisteredEvent: An event's class is not registered.
+            InvalidValue: A value cannot be stored.
+        """
+        if not writes:
+            raise InvalidWrite("a commit needs at least one write")
+        names = {write.stream for write in writes}
+        if len(names) != len(writes):
+            raise InvalidWrite("a commit writes a stream once: put all of its events in one write")
+        if sum(len(write.events) for write in writes) > MAX_EVENTS:
+            raise InvalidWrite(f"a commit has at most {MAX_EVENTS} events: split it")
+        for stream, version in require.items():
+            check_name(stream, "require")
+            _check_int(version, f"require[{stream}]")
+        if key is not None:
+            check_name(key.name, "key")
+            if not isinstance(key.digest, bytes) or not 1 <= len(key.digest) <= MAX_NAME:
+                raise InvalidWrite(f"key {key.name}: the digest is not bytes (1 to {MAX_NAME})")
+        if fence is not None:
+            _check_int(fence, "fence")
+        prepared = [self._prepare(write, fence is not None) for write in writes]
+        return Proposal(prepared, require, key, fence, pack(meta, "meta") if meta else b"")
+
+    def _prepare(self, write: Write, fenced: bool) -> PreparedWrite:
+        stream = write.stream
+        check_name(stream, "stream")
+        if not write.events:
+            raise InvalidWrite(f"stream {stream}: a write needs at least one event")
+        if write.expected is not None:
+            _check_int(write.expected, f"stream {stream}: expected")
+        if write.wake_at is not None:
+            _check_int(write.wake_at, f"stream {stream}: wake_at")
+        if write.label is not None:
+            check_name(write.label, f"stream {stream}: label")
+        encode = self._registry.encode
+        domain = write.domain
+        events = [encode(event, stream=stream, domain=domain, salt16=self._salt()) for event in write.events]
+        if not fenced:
+            for event in events:
+                if event.driver:
+                    raise InvalidWrite(f"stream {stream}: {event.type} is for the driver, who holds a fence")
+        return PreparedWrite(stream, events, write.expected, write.label, write.wake_at)
+
+    def _salt(self) -> bytes:
+        # One call to the system for many salts.
+        if self._used == len(self._pool):
+            self._pool = self._random(SALT_SIZE * _POOL)
+            self._used = 0
+        start = self._used
+        self._used = start + SALT_SIZE
+        return self._pool[start : self._used]
+
+
+def check_name(name: object, where: str) -> None:
+    """Refuse what cannot name a stream, a key or a label.
+
+    Raises:
+        InvalidWrite: It is not 1 to 200 characters of text without control characters and lone surrogates.
+    """
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
+        raise InvalidWrite(f"{where}: {str(name)[:60]!r} is not a name of 1 to {MAX_NAME} characters")
+    if not name.isprintable() and any(_is_bad(character) for character in name):
+        raise InvalidWrite(f"{where}: {name!r} has control characters or lone surrogates")
+
+
+def _is_bad(character: str) -> bool:
+    code = ord(character)
+    return code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000
+
+
+def _check_int(number: object, where: str) -> None:
+    if type(number) is not int or not 0 <= number <= _MAX_INT:
+        raise InvalidWrite(f"{where}: {number!r} is not an integer from 0 to 2**63 - 1")

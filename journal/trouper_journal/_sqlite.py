@@ -1,0 +1,168 @@
+"""A journal's storage in an SQLite file, through aiosqlite on Trio.
+
+Two connections, each with a thread of its own: one writes, one reads in short pages that never hold the
+write-ahead log back. Every operation is one hop into a thread, and one transaction there.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar, cast
+
+import aiosqlite
+import trio_asyncio
+
+from trouper_journal import _sqlite_rows as rows
+from trouper_journal._errors import JournalBroken
+from trouper_journal._options import JournalOptions
+from trouper_journal._records import Record, Snapshot, StreamHead
+from trouper_journal._sqlite_connection import transact, translated
+from trouper_journal._sqlite_schema import configure, set_up
+from trouper_journal._store import Batch, Known
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+
+
+class SQLiteStore:
+    """The store over an opened file; made by ``SQLiteHost``."""
+
+    def __init__(
+        self, path: str, loop: trio_asyncio.TrioEventLoop, writer: aiosqlite.Connection, reader: aiosqlite.Connection
+    ) -> None:
+        self.path = path
+        self._loop = loop
+        self._writer = writer
+        self._reader = reader
+        self._ids = rows.StreamIds()
+        self._id = b""
+
+    async def prepare(self, options: JournalOptions, new_id: bytes, now: int) -> None:
+        """Create or check the file and set both connections up."""
+        level = options.durability.upper()
+        self._id = await self._hop(
+            self._writer, lambda database: _translating(partial(set_up, database, self.path, level, new_id, now))
+        )
+        await self._read(lambda database: configure(database, synchronous=level, read_only=True))
+
+    async def finish(self) -> None:
+        """Fold the write-ahead log into the file, unless another process is using it."""
+        await self._hop(self._writer, _checkpoint)
+
+    @property
+    def journal_id(self) -> bytes:
+        """The journal's 16 random bytes."""
+        return self._id
+
+    async def write(self, batch: Batch) -> bool:
+        """Write the batch durably; False where its base no longer stands.
+
+        Raises:
+            StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
+            JournalBroken: The outcome is unknown.
+        """
+        ids = self._ids
+
+        def work(database: sqlite3.Connection) -> bool:
+            written = transact(database, lambda database: rows.write_batch(database, batch, ids))
+            if written is not None:
+                ids.keep(written)
+            return written is not None
+
+        return await self._hop(self._writer, work)
+
+    async def load(self, streams: Collection[str], keys: Collection[str]) -> Known:
+        """Read the head and the named streams and keys in one consistent view."""
+        return await self._read(lambda database: rows.load(database, streams, keys))
+
+    async def raise_epoch(self) -> int:
+        """Take the journal over: durably raise the epoch by one and return it."""
+        raised = await self._hop(self._writer, lambda database: transact(database, _raise_epoch))
+        if raised is None:
+            raise JournalBroken("the journal's head is missing: restore the file from a backup")
+        return raised
+
+    async def read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
+        """Up to ``limit`` records of a stream with versions above ``after``, in order."""
+        return await self._read(lambda database: rows.read_stream(database, stream, after, limit))
+
+    async def read_all(self, after: int, limit: int) -> Sequence[Record]:
+        """Up to ``limit`` records with positions above ``after``, in order."""
+        return await self._read(lambda database: rows.read_all(database, after, limit))
+
+    async def streams(
+        self, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
+    ) -> Sequence[StreamHead]:
+        """Streams in order of creation after the stream ``after``, by label, name prefix and due time."""
+        return await self._read(
+            partial(
+                rows.list_streams, label=label, prefix=prefix, wake_before=wake_before, after=after, limit=limit
+            )
+        )
+
+    async def values(self, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """Stored bytes of large values by digest; unknown ones are absent."""
+        return await self._read(lambda database: rows.read_values(database, digests))
+
+    async def load_snapshot(self, stream: str) -> Snapshot | None:
+        """The snapshot of a stream, if any."""
+        return await self._read(lambda database: rows.load_snapshot(database, stream))
+
+    async def save_snapshot(self, snapshot: Snapshot | None, stream: str) -> None:
+        """Replace the snapshot of a stream, or drop it (None)."""
+        await self._hop(
+            self._writer,
+            lambda database: transact(database, lambda database: rows.save_snapshot(database, snapshot, stream)),
+        )
+
+    async def position(self) -> int:
+        """Position of the last committed record."""
+        return await self._read(lambda database: rows.read_head(database).position)
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes, within the file system's resolution, whenever any process commits."""
+        try:
+            state = os.stat(f"{self.path}-wal")
+        except OSError:
+            return (0, 0)
+        return (state.st_mtime_ns, state.st_size)
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._hop(self._reader, lambda database: _translating(partial(work, database)))
+
+    async def _hop(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
+        """Run work in a connection's thread.
+
+        Cancelled, it returns at once; work that has begun goes on, and work that has not will still be done.
+        """
+        # Callers are in any Trio task; the variable tells aiosqlite which loop carries its answer back.
+        token = trio_asyncio.current_loop.set(self._loop)
+        try:
+            result = await trio_asyncio.allow_asyncio(connection.execute_fetchall, "", work)
+        finally:
+            trio_asyncio.current_loop.reset(token)
+        return cast("list[T]", result)[0]
+
+
+def _translating(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except sqlite3.Error as error:
+        raise translated(error) from error
+
+
+def _checkpoint(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA busy_timeout = 0")
+    with suppress(sqlite3.OperationalError):
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _raise_epoch(database: sqlite3.Connection) -> int | None:
+    database.execute("UPDATE head SET epoch = epoch + 1")
+    row: tuple[int] | None = database.execute("SELECT epoch FROM head").fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,129 @@
+"""Connections that carry a whole unit of work out in their own thread, and the translation of SQLite's errors.
+
+A hop into aiosqlite's thread costs a fraction of a millisecond, as much as a durable commit, so that a
+transaction must not take a hop for each statement. aiosqlite hands what it is given to ``execute`` of the
+connection class that it was told to use; ours runs a function when it gets one for parameters.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from trouper_journal._errors import (
+    JournalBroken,
+    JournalCorrupt,
+    JournalError,
+    NotAJournal,
+    StorageBusy,
+    StorageFull,
+    StorageReadOnly,
+)
+
+T = TypeVar("T")
+
+
+class _Result(sqlite3.Cursor):
+    """Hands what a unit of work returned through ``fetchall``."""
+
+    value: object = None
+
+    def fetchall(self) -> list[object]:
+        return [self.value]
+
+
+class UnitConnection(sqlite3.Connection):
+    """An SQLite connection whose ``execute`` runs a function of the connection, given in place of parameters."""
+
+    def execute(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:  # type: ignore[override]
+        """Run one statement, or a unit of work."""
+        if callable(parameters):
+            cursor = self.cursor(_Result)
+            cursor.value = parameters(self)
+            return cursor
+        return super().execute(sql, cast("tuple[object, ...]", parameters))
+
+
+def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Run ``work`` in one write transaction; None where a uniqueness rule stood against it, or it returned None.
+
+    BEGIN IMMEDIATE takes the write lock before anything is read: a deferred transaction that reads and then
+    writes fails at once, whatever the busy limit, when another process has committed in between.
+
+    Raises:
+        StorageBusy, StorageFull, StorageReadOnly, JournalCorrupt, NotAJournal: Certainly nothing was written.
+        JournalBroken: The outcome is unknown.
+    """
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error as error:
+        raise translated(error) from error
+    try:
+        result = work(database)
+        if result is None:
+            return None
+    except sqlite3.IntegrityError:
+        return None
+    except sqlite3.Error as error:
+        raise translated(error) from error
+    else:
+        _commit(database)
+        return result
+    finally:
+        if database.in_transaction:
+            _roll_back(database)
+
+
+def _commit(database: sqlite3.Connection) -> None:
+    try:
+        database.execute("COMMIT")
+    except sqlite3.Error as error:
+        if _primary(error) == sqlite3.SQLITE_FULL and database.in_transaction:
+            # The frame that would have committed did not fit; with it missing the log ends before this transaction.
+            raise StorageFull(_say("the disk is full", error)) from error
+        raise JournalBroken(
+            _say("the commit's outcome is unknown: open the journal again and read what it holds", error)
+        ) from error
+
+
+def _roll_back(database: sqlite3.Connection) -> None:
+    try:
+        database.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise JournalBroken(_say("a transaction could not be rolled back", error)) from error
+
+
+def translated(error: sqlite3.Error) -> JournalError:
+    """The error of this package for an error of SQLite that came before COMMIT."""
+    code = _primary(error)
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StorageBusy(_say("another process holds the journal's lock; nothing was written, try again", error))
+    if code == sqlite3.SQLITE_FULL:
+        return StorageFull(_say("the disk is full; nothing was written", error))
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+        return StorageReadOnly(_say("the journal's file or folder cannot be opened for writing", error))
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotAJournal(_say("the file is not an SQLite database", error))
+    if code == sqlite3.SQLITE_CORRUPT:
+        return JournalCorrupt(_say("SQLite finds the file damaged", error))
+    return JournalBroken(_say("SQLite failed in an unforeseen way", error))
+
+
+def translated_os_error(error: OSError, path: str) -> JournalError:
+    """The error of this package for an error of the file system."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StorageFull(f"{path}: {error.strerror}")
+    return StorageReadOnly(f"{path}: {error.strerror}")
+
+
+def _primary(error: sqlite3.Error) -> int:
+    # Errors that the sqlite3 module raises by itself (a closed connection) carry no code.
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF
+
+
+def _say(what: str, error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return f"{what} ({name}: {error})"

@@ -1,0 +1,138 @@
+"""The task in which an SQLite store lives.
+
+aiosqlite needs an asyncio event loop. trio-asyncio provides one for as long as a block is open; that block
+stands in a task of its own which no cancellation reaches, so that what a cancelled program still has to
+write finds the loop running.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import aiosqlite
+import trio
+import trio_asyncio
+
+from trouper_journal._errors import JournalError
+from trouper_journal._options import JournalOptions
+from trouper_journal._sqlite import SQLiteStore
+from trouper_journal._sqlite_connection import UnitConnection, translated
+
+
+class SQLiteHost:
+    """Opens a journal file, keeps it open until told otherwise, and closes it in bounded time.
+
+    Args:
+        path: The file; created where nothing is there, also by two processes at once.
+        options: Durability and limits.
+        new_id: The journal's id if it has to be created.
+        now: Time of creation, ns UTC.
+    """
+
+    def __init__(self, path: str, options: JournalOptions, *, new_id: bytes, now: int) -> None:
+        self._path = path
+        self._options = options
+        self._new_id = new_id
+        self._now = now
+        self._ready = trio.Event()
+        self._leave = trio.Event()
+        self._left = trio.Event()
+        self._opened: SQLiteStore | None = None
+        self._refused: JournalError | None = None
+        self._hangs = False
+
+    async def store(self) -> SQLiteStore:
+        """The store, once it is open.
+
+        Raises:
+            NotAJournal: The file is something else, or of another layout.
+            StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
+        """
+        await self._ready.wait()
+        if self._opened is None:
+            assert self._refused is not None
+            raise self._refused
+        return self._opened
+
+    async def close(self, *, hangs: bool = False) -> None:
+        """End the task.
+
+        Args:
+            hangs: A call of the writing connection is known to hang: do not wait for that connection.
+        """
+        self._hangs = hangs
+        self._leave.set()
+        await self._left.wait()
+
+    async def run(self) -> None:
+        """Body of the task."""
+        with trio.CancelScope(shield=True):
+            async with trio_asyncio.open_loop() as loop:
+                connections: list[aiosqlite.Connection] = []
+                try:
+                    self._opened = await self._open(loop, connections)
+                except JournalError as error:
+                    # Carried by hand: the event loop's nurseries would wrap it in a group.
+                    self._refused = error
+                else:
+                    self._ready.set()
+                    await self._leave.wait()
+                await self._close(loop, connections)
+        self._ready.set()
+        self._left.set()
+
+    async def _open(
+        self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]
+    ) -> SQLiteStore:
+        # The caller's list, so that it can close the first where the second is refused.
+        connections.append(writer := await self._connect())
+        connections.append(reader := await self._connect())
+        store = SQLiteStore(self._path, loop, writer, reader)
+        await store.prepare(self._options, self._new_id, self._now)
+        return store
+
+    async def _connect(self) -> aiosqlite.Connection:
+        def make() -> aiosqlite.Connection:
+            return aiosqlite.connect(
+                self._path,
+                timeout=self._options.busy_timeout,
+                isolation_level=None,
+                factory=UnitConnection,
+                cached_statements=64,
+            )
+
+        # aiosqlite's thread takes after the thread that makes the connection. Trio's workers are daemons, so that
+        # a database call that hangs for ever cannot keep the process from ending.
+        connection = await trio.to_thread.run_sync(make)
+
+        async def opened() -> None:
+            await connection
+
+        try:
+            await trio_asyncio.allow_asyncio(opened)
+        except sqlite3.Error as error:
+            raise translated(error) from error
+        return connection
+
+    async def _close(self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> None:
+        closed = 0
+        if not self._hangs:
+            with trio.move_on_after(self._options.close_timeout):
+                if self._opened is not None:
+                    await self._opened.finish()
+                for connection in reversed(connections):
+                    await trio_asyncio.allow_asyncio(connection.close)
+                    closed += 1
+        if closed < len(connections):
+            _abandon(loop, connections)
+
+
+def _abandon(loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> None:
+    """Let threads whose calls hang end by themselves, if they ever return; nobody listens any more."""
+
+    def drop(*_: object, **__: object) -> None:
+        """Where aiosqlite's threads would otherwise die of the closed loop, with a traceback."""
+
+    loop.call_soon_threadsafe = drop
+    for connection in connections:
+        connection.stop()

@@ -1,0 +1,221 @@
+"""Statements of the SQLite store: records to rows and back, in the connection's thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+
+from trouper_journal._records import KeyEntry, Record, Snapshot, StreamHead
+from trouper_journal._store import Batch, Head, Known
+
+_MAX_IDS = 20_000
+_COLUMNS = (
+    "e.position, s.name, e.version, e.type, e.schema, e.recorded_at, e.key, e.label, e.wake_at, e.key_id, "
+    "e.meta, e.facts, ifnull(e.content, x''), e.leaf, ifnull(e.large, 0)"
+)
+_READ_ALL = (
+    f"SELECT {_COLUMNS} FROM events e JOIN streams s ON s.id = e.stream_id "  # noqa: S608 -- made of the constant above
+    "WHERE e.position > ? ORDER BY e.position LIMIT ?"
+)
+_READ_STREAM = (
+    f"SELECT {_COLUMNS} FROM streams s JOIN events e ON e.stream_id = s.id "  # noqa: S608 -- made of the constant above
+    "WHERE s.name = ? AND e.version > ? ORDER BY e.version LIMIT ?"
+)
+_HEADS = "name, version, position, label, wake_at"
+_READ_HEAD = f"SELECT {_HEADS} FROM streams WHERE name = ?"  # noqa: S608 -- made of the constant above
+_EVENT = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT = (
+    " ON CONFLICT (id) DO UPDATE SET version = excluded.version, position = excluded.position, "
+    "label = ifnull(excluded.label, label), wake_at = excluded.wake_at"
+)
+
+Cell = int | str | bytes | None
+
+
+class StreamIds:
+    """Ids of the streams written of late; belongs to the writing connection's thread."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+
+    def find(self, database: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
+        """The ids of the streams among ``names`` that exist."""
+        found: dict[str, int] = {}
+        for name in names:
+            known = self._ids.get(name)
+            if known is None:
+                row = database.execute("SELECT id FROM streams WHERE name = ?", (name,)).fetchone()
+                if row is None:
+                    continue
+                known = row[0]
+            found[name] = known
+        return found
+
+    def keep(self, ids: dict[str, int]) -> None:
+        """Remember ids once they are committed."""
+        self._ids.update(ids)
+        while len(self._ids) > _MAX_IDS:
+            del self._ids[next(iter(self._ids))]
+
+
+def write_batch(database: sqlite3.Connection, batch: Batch, known_ids: StreamIds) -> dict[str, int] | None:
+    """Write a batch inside of a transaction; the ids of its streams, or None where its base no longer stands."""
+    base, head = batch.base, batch.head
+    moved = database.execute(
+        "UPDATE head SET position = ?, epoch = ?, range = ? WHERE position = ? AND epoch = ?",
+        (head.position, head.epoch, head.range, base.position, base.epoch),
+    )
+    if moved.rowcount != 1:
+        return None
+    heads: dict[str, StreamHead] = {}
+    fresh: dict[str, int] = {}
+    for record in batch.records:
+        label = record.label
+        before = heads.get(record.stream)
+        if before is not None and label is None:
+            label = before.label
+        heads[record.stream] = StreamHead(record.stream, record.version, record.position, label, record.wake_at)
+        if record.version == 1:
+            fresh[record.stream] = record.position
+    ids = known_ids.find(database, [name for name in heads if name not in fresh])
+    old_rows = [(ids[name], *_head_cells(head)) for name, head in heads.items() if name not in fresh]
+    new_rows = [(at, *_head_cells(heads[name])) for name, at in fresh.items()]
+    ids.update(fresh)
+    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", new_rows)
+    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", old_rows, _UPSERT)
+    _insert(database, "events", _EVENT, [_event_cells(record, ids[record.stream]) for record in batch.records])
+    _insert(database, "keys", "(?, ?, ?, ?)", [(key.name, key.digest, key.first, key.last) for key in batch.keys])
+    _insert(database, "large", "(?, ?, ?)", [(value.digest, value.domain, value.data) for value in batch.values])
+    return ids
+
+
+def load(database: sqlite3.Connection, streams: Collection[str], keys: Collection[str]) -> Known:
+    """The head and the named streams and keys, in one read transaction."""
+    database.execute("BEGIN")
+    try:
+        head = read_head(database)
+        heads: dict[str, StreamHead] = {}
+        entries: dict[str, KeyEntry] = {}
+        for name in streams:
+            row = database.execute(_READ_HEAD, (name,)).fetchone()
+            if row is not None:
+                heads[name] = StreamHead(*row)
+        for name in keys:
+            row = database.execute("SELECT name, digest, first, last FROM keys WHERE name = ?", (name,)).fetchone()
+            if row is not None:
+                entries[name] = KeyEntry(*row)
+        return Known(head, heads, entries)
+    finally:
+        database.execute("COMMIT")
+
+
+def read_head(database: sqlite3.Connection) -> Head:
+    """Where the journal stands."""
+    return Head(*database.execute("SELECT position, epoch, range FROM head").fetchone())
+
+
+def read_stream(database: sqlite3.Connection, stream: str, after: int, limit: int) -> list[Record]:
+    """A page of a stream's records."""
+    return [Record(*row) for row in database.execute(_READ_STREAM, (stream, after, limit)).fetchall()]
+
+
+def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
+    """A page of all records."""
+    return [Record(*row) for row in database.execute(_READ_ALL, (after, limit)).fetchall()]
+
+
+def list_streams(
+    database: sqlite3.Connection, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
+) -> list[StreamHead]:
+    """A page of stream heads in order of creation."""
+    wheres = ["id > ifnull((SELECT id FROM streams WHERE name = ?), 0)"]
+    cells: list[Cell] = [after]
+    if label is not None:
+        wheres.append("label = ?")
+        cells.append(label)
+    if wake_before is not None:
+        wheres.append("wake_at <= ?")
+        cells.append(wake_before)
+    if prefix:
+        # The sign keeps SQLite from going by the index on names, which would sort all of them for each page.
+        wheres.append("+name >= ? AND +name < ?")
+        cells += [prefix, prefix + chr(0x10FFFF)]
+    where = " AND ".join(wheres)
+    rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY id LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
+    return [StreamHead(*row) for row in rows.fetchall()]
+
+
+def read_values(database: sqlite3.Connection, digests: Collection[bytes]) -> dict[bytes, bytes]:
+    """Large values by digest."""
+    found: dict[bytes, bytes] = {}
+    for digest in digests:
+        row = database.execute("SELECT data FROM large WHERE digest = ? LIMIT 1", (digest,)).fetchone()
+        if row is not None:
+            found[digest] = row[0]
+    return found
+
+
+def load_snapshot(database: sqlite3.Connection, stream: str) -> Snapshot | None:
+    """The snapshot of a stream, if any."""
+    row = database.execute(
+        "SELECT s.name, n.version, n.leaf, n.fingerprint, n.state FROM streams s "
+        "JOIN snapshots n ON n.stream_id = s.id WHERE s.name = ?",
+        (stream,),
+    ).fetchone()
+    return None if row is None else Snapshot(*row)
+
+
+def save_snapshot(database: sqlite3.Connection, snapshot: Snapshot | None, stream: str) -> bool:
+    """Replace or drop the snapshot of a stream, inside of a transaction."""
+    database.execute("DELETE FROM snapshots WHERE stream_id = (SELECT id FROM streams WHERE name = ?)", (stream,))
+    if snapshot is not None:
+        database.execute(
+            "INSERT INTO snapshots SELECT id, ?, ?, ?, ? FROM streams WHERE name = ?",
+            (snapshot.version, snapshot.leaf, snapshot.fingerprint, snapshot.state, stream),
+        )
+    return True
+
+
+def _head_cells(head: StreamHead) -> tuple[Cell, ...]:
+    return (head.stream, head.version, head.position, head.label, head.wake_at)
+
+
+def _event_cells(record: Record, stream_id: int) -> tuple[Cell, ...]:
+    return (
+        record.position,
+        stream_id,
+        record.version,
+        record.type,
+        record.schema,
+        record.recorded_at,
+        record.key,
+        record.label,
+        record.wake_at,
+        record.key_id,
+        record.meta,
+        record.facts,
+        record.content or None,
+        record.leaf,
+        record.large or None,
+    )
+
+
+def _insert(
+    database: sqlite3.Connection, table: str, row: str, rows: Sequence[tuple[Cell, ...]], tail: str = ""
+) -> None:
+    """Insert rows by statements of 64, 16, 4 and 1 of them.
+
+    Each executed statement gives the interpreter's lock up and waits for it again; with a busy event loop that
+    costs more than the statement. Few sizes keep all of them in the cache of prepared statements.
+    """
+    for part in _parts(rows):
+        database.execute(f"INSERT INTO {table} VALUES {', '.join([row] * len(part))}{tail}", tuple(chain(*part)))  # noqa: S608 -- made of the constants above
+
+
+def _parts(rows: Sequence[tuple[Cell, ...]]) -> Iterator[Sequence[tuple[Cell, ...]]]:
+    at = 0
+    for size in (64, 16, 4, 1):
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size

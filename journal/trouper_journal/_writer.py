@@ -1,0 +1,238 @@
+"""Group commit: one task takes all that waits, writes it in one transaction, and answers each caller.
+
+The task is shielded: a cancelled program can still write what it must while it unwinds. Callers wait in
+one-shot slots; a caller that is cancelled leaves its slot, and what it offered is withdrawn unless the
+task has taken it up already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+import outcome
+import trio
+
+from trouper_journal._clock import Clock
+from trouper_journal._errors import JournalBroken, JournalClosed, JournalError, StorageBusy
+from trouper_journal._news import NewsHub
+from trouper_journal._options import JournalOptions
+from trouper_journal._planner import Planner, Proposal, Verdict, concerned_keys, concerned_streams
+from trouper_journal._records import Committed
+from trouper_journal._store import Store
+
+_TRIES: Final = 100
+
+
+@attrs.frozen(slots=True)
+class WriterStatistics:
+    """What the writer has done so far, and what waits for it."""
+
+    position: int
+    waiting: int
+    batches: int
+    commits: int
+    refused: int
+    repetitions: int
+
+
+class _Slot:
+    """Holds a proposal and, later, what came of it; the answer may come before or after the wait."""
+
+    __slots__ = ("_answer", "_task", "proposal", "withdrawn")
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.withdrawn = False
+        self._answer: Verdict | None = None
+        self._task: trio.lowlevel.Task | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self._answer is not None
+
+    def answer(self, verdict: Verdict) -> None:
+        if self._answer is not None:
+            return
+        self._answer = verdict
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task, outcome.Value(None))
+
+    async def wait(self) -> Verdict:
+        if self._answer is None:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        assert self._answer is not None
+        return self._answer
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._task = None
+        self.withdrawn = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Writer:
+    """The task and its queue.
+
+    Args:
+        store: Where to write.
+        clock: Tells the time of each commit.
+        options: Limits.
+        news: Told of every commit.
+    """
+
+    def __init__(self, store: Store, clock: Clock, options: JournalOptions, news: NewsHub) -> None:
+        self._store = store
+        self._options = options
+        self._news = news
+        self._planner = Planner(store.journal_id, clock.now)
+        self._queue: deque[_Slot] = deque()
+        self._work = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope(shield=True)
+        self._ended = trio.Event()
+        self._closing = False
+        self._broken: JournalBroken | None = None
+        self._batches = self._commits = self._refused = self._repetitions = 0
+
+    def statistics(self) -> WriterStatistics:
+        """A snapshot of the writer's counters."""
+        return WriterStatistics(
+            position=self._planner.position,
+            waiting=len(self._queue),
+            batches=self._batches,
+            commits=self._commits,
+            refused=self._refused,
+            repetitions=self._repetitions,
+        )
+
+    async def submit(self, proposal: Proposal) -> Verdict:
+        """Have a proposal written, and wait for what comes of it.
+
+        Raises:
+            JournalClosed: The journal is being left; nothing was written.
+            JournalBroken: An earlier commit's outcome is unknown; nothing was written.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while len(self._queue) >= self._options.max_waiting and not self._closing:
+            await self._room.park()
+        if self._closing:
+            raise closed()
+        if self._broken is not None:
+            raise _again(self._broken)
+        slot = _Slot(proposal)
+        self._queue.append(slot)
+        self._work.unpark()
+        verdict = await slot.wait()
+        if isinstance(verdict, JournalError):
+            raise verdict
+        return verdict
+
+    async def run(self) -> None:
+        """Body of the task: until ``close`` and nothing waits."""
+        taken: list[_Slot] = []
+        try:
+            with self._scope:
+                while True:
+                    if not self._queue:
+                        if self._closing:
+                            break
+                        await self._work.park()
+                        continue
+                    taken = self._take()
+                    if taken:
+                        await self._settle(taken)
+        finally:
+            lost = JournalBroken("the storage did not answer in time; whether this commit was written is unknown")
+            for slot in taken:
+                slot.answer(_again(lost))
+            self._refuse_waiting(closed())
+            self._closing = True
+            self._ended.set()
+
+    async def close(self, patience: float) -> bool:
+        """Take no more, write what waits, end; False where the storage hung for ``patience`` seconds."""
+        self._closing = True
+        self._work.unpark()
+        self._room.unpark_all()
+        with trio.move_on_after(patience):
+            await self._ended.wait()
+            return not self._scope.cancelled_caught
+        self._scope.cancel()
+        await self._ended.wait()
+        return False
+
+    def _take(self) -> list[_Slot]:
+        taken: list[_Slot] = []
+        events = 0
+        queue = self._queue
+        while queue and (not taken or events + queue[0].proposal.size <= self._options.max_batch):
+            slot = queue.popleft()
+            if not slot.withdrawn:
+                taken.append(slot)
+                events += slot.proposal.size
+        self._room.unpark(count=max(0, self._options.max_waiting - len(queue)))
+        return taken
+
+    async def _settle(self, slots: Sequence[_Slot]) -> None:
+        try:
+            verdicts = await self._write([slot.proposal for slot in slots])
+        except JournalError as error:
+            for slot in slots:
+                slot.answer(_again(error))
+            if isinstance(error, JournalBroken):
+                self._broken = error
+                self._refuse_waiting(error)
+            return
+        for slot, verdict in zip(slots, verdicts, strict=True):
+            slot.answer(verdict)
+            if isinstance(verdict, Committed):
+                self._commits += 1
+            elif isinstance(verdict, JournalError):
+                self._refused += 1
+
+    async def _write(self, proposals: Sequence[Proposal]) -> Sequence[Verdict]:
+        """Plan and write, again with fresh knowledge as long as other processes get in between."""
+        planner = self._planner
+        careful = False
+        for _ in range(_TRIES):
+            wanted = concerned_streams(proposals) if careful else planner.unknown(proposals)
+            if wanted is not None:
+                known = await self._store.load(wanted, concerned_keys(proposals))
+                if not planner.learn(known, wanted) and not careful:
+                    careful = True
+                    continue
+            plan = planner.plan(proposals)
+            if plan.doubtful and not careful:
+                careful = True
+                continue
+            if plan.batch is None:
+                return plan.verdicts
+            if await self._store.write(plan.batch):
+                self._batches += 1
+                planner.apply(plan)
+                self._news.announce(planner.position)
+                return plan.verdicts
+            careful = True
+            self._repetitions += 1
+        raise StorageBusy(f"other processes wrote in between {_TRIES} times; nothing was written, try again")
+
+    def _refuse_waiting(self, error: JournalError) -> None:
+        while self._queue:
+            self._queue.popleft().answer(_again(error))
+        self._room.unpark_all()
+
+
+def closed() -> JournalClosed:
+    """The error for a use of a journal outside of its block."""
+    return JournalClosed("the journal is not open (any more): use it inside of its `async with` block")
+
+
+def _again(error: JournalError) -> JournalError:
+    """An error of its own for each caller, as a raised one collects the traceback of whoever raises it."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
+    return copy
