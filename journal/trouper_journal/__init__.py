@@ -2,6 +2,10 @@
 
 from trouper_journal._clock import Clock as Clock
 from trouper_journal._clock import SystemClock as SystemClock
+from trouper_journal._codec import Encoded as Encoded
+from trouper_journal._digest import content_digest as content_digest
+from trouper_journal._digest import leaf_digest as leaf_digest
+from trouper_journal._digest import plain_digest as plain_digest
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
 from trouper_journal._errors import InvalidRegistry as InvalidRegistry
 from trouper_journal._errors import InvalidValue as InvalidValue
@@ -23,11 +27,16 @@ from trouper_journal._errors import VersionConflict as VersionConflict
 from trouper_journal._journal import Journal as Journal
 from trouper_journal._journal import JournalStatistics as JournalStatistics
 from trouper_journal._memory import MemoryStore as MemoryStore
+from trouper_journal._merkle import EMPTY_RANGE as EMPTY_RANGE
+from trouper_journal._merkle import CompactRange as CompactRange
 from trouper_journal._options import JournalOptions as JournalOptions
 from trouper_journal._records import Committed as Committed
 from trouper_journal._records import Domain as Domain
 from trouper_journal._records import Key as Key
+from trouper_journal._records import KeyEntry as KeyEntry
+from trouper_journal._records import LargeValue as LargeValue
 from trouper_journal._records import Record as Record
+from trouper_journal._records import Snapshot as Snapshot
 from trouper_journal._records import StreamHead as StreamHead
 from trouper_journal._records import Write as Write
 from trouper_journal._registry import EventRegistry as EventRegistry
@@ -37,12 +46,17 @@ from trouper_journal._registry import fold as fold
 from trouper_journal._shapes import ERASED as ERASED
 from trouper_journal._shapes import Content as Content
 from trouper_journal._shapes import Erased as Erased
+from trouper_journal._shapes import content as content
 from trouper_journal._store import Store as Store
 from trouper_journal._tail import News as News
 from trouper_journal._tail import Tail as Tail
 from trouper_journal._values import Value as Value
+from trouper_journal._values import canonical as canonical
+from trouper_journal._values import check_value as check_value
 from trouper_journal._values import pack as pack
+from trouper_journal._values import pack_map as pack_map
 from trouper_journal._values import unpack as unpack
+from trouper_journal._values import unpack_map as unpack_map
 from trouper_journal._verify import Problem as Problem
 from trouper_journal._verify import Verification as Verification
 from trouper_journal._verify import verify as verify

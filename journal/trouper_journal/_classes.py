@@ -72,7 +72,7 @@ class Shapes:
         """
         try:
             attrs.resolve_types(cls)
-        except NameError as error:
+        except (NameError, TypeError) as error:
             raise InvalidRegistry(f"{cls.__qualname__}: a field's type cannot be resolved: {error}") from error
         shapes = {}
         for field in attrs.fields(cls):
