@@ -82,7 +82,8 @@ class _Calls:
         arguments = argument_text(function.pop("arguments", None))
         index = number if isinstance(number, int) and not isinstance(number, bool) else None
         slot = self.slot(index, call_id, name, arguments)
-        slot.id = slot.id or call_id
+        if not slot.id and call_id is not None:
+            slot.id = call_id
         if name and name != slot.name and not slot.arguments:
             slot.name += name
         slot.name = slot.name or name

@@ -24,19 +24,26 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse(text: str | bytes) -> tuple[bool, Value]:
+def _no_number(_: str) -> None:
+    return None
+
+
+def parse(text: str, *, lenient: bool = False) -> tuple[bool, Value]:
     """Read JSON.
+
+    Args:
+        text: The JSON.
+        lenient: Whether NaN and infinities, which some servers send among their figures, are read as null.
 
     Returns:
         Whether it is standard JSON that can be read, and what it says. Numbers of thousands of digits and nesting
         beyond the journal's limit count as unreadable.
     """
     try:
-        value: Value = json.loads(text, parse_constant=_refuse_constant)
+        value: Value = json.loads(text, parse_constant=_no_number if lenient else _refuse_constant)
     except (ValueError, RecursionError):
         return False, None
-    brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
-    if brackets > MAX_DEPTH and not keepable_depth(value):
+    if text.count("[") + text.count("{") > MAX_DEPTH and not keepable_depth(value):
         return False, None
     return True, value
 

@@ -70,7 +70,7 @@ def _parsed(parser: EventParser, piece: bytes) -> list[ServerEvent]:
 
 def _read(events: list[ServerEvent]) -> Iterator[Value]:
     for event in events:
-        readable, body = strict_json.parse(event.data)
+        readable, body = strict_json.parse(event.data, lenient=True)
         if readable:
             if event.name == "error" and not (isinstance(body, dict) and "error" in body):
                 body = {"error": body}
@@ -78,7 +78,7 @@ def _read(events: list[ServerEvent]) -> Iterator[Value]:
             continue
         # Some servers leave the blank lines between events out, so that several stand in one.
         for line in event.data.split("\n"):
-            readable, body = strict_json.parse(line)
+            readable, body = strict_json.parse(line, lenient=True)
             if line.strip() == DONE:
                 yield DONE
             elif readable:
@@ -93,9 +93,8 @@ async def whole(response: Response) -> Value:
     Raises:
         ModelError: If it is not JSON.
     """
-    raw = await response.read()
-    readable, body = strict_json.parse(raw)
+    text = (await response.read()).decode("utf-8", errors="replace")
+    readable, body = strict_json.parse(text, lenient=True)
     if not readable:
-        told = raw[:200].decode("utf-8", errors="replace")
-        raise ModelError(f"the provider's answer is not JSON: {told!r}", retryable=True)
+        raise ModelError(f"the provider's answer is not JSON: {text[:200]!r}", retryable=True)
     return body
