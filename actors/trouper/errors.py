@@ -123,6 +123,10 @@ class ModelError(TrouperError):
         self.status = status
 
 
+class RuntimeStopped(TrouperError):
+    """The runtime is stopping, or has stopped; the run itself is safe in the journal."""
+
+
 class UnknownRun(TrouperError, LookupError):
     """No run of that id is in the journal."""
 
@@ -176,7 +180,10 @@ class RunError(TrouperError):
 
     Attributes:
         run: The run's id.
+        result: How it ended: messages, usage and what is in doubt (a ``RunResult``); None where it is not known.
     """
+
+    result: object | None = None
 
     def __init__(self, run: str, message: str) -> None:
         super().__init__(f"run {run}: {message}")

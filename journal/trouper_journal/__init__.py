@@ -60,3 +60,4 @@ from trouper_journal._values import unpack_map as unpack_map
 from trouper_journal._verify import Problem as Problem
 from trouper_journal._verify import Verification as Verification
 from trouper_journal._verify import verify as verify
+

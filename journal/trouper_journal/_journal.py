@@ -266,6 +266,11 @@ class Journal:
         """
         return Pages(heads_reader(self._store, label=label, prefix=prefix, wake_before=wake_before))
 
+    async def next_wake(self, *, after: int) -> int | None:
+        """The earliest ``wake_at`` of any stream that is later than ``after`` (ns UTC); None where there is none."""
+        self._check_open()
+        return await self._store.next_wake(after)
+
     async def head(self, stream: str) -> StreamHead | None:
         """Where a stream stands; None where there is no such stream."""
         self._check_open()

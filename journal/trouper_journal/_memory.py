@@ -106,6 +106,12 @@ class MemoryStore:
         )
         return list(islice(found, limit))
 
+    async def next_wake(self, after: int) -> int | None:
+        """The earliest ``wake_at`` of any stream that is later than ``after``."""
+        await trio.lowlevel.checkpoint()
+        moments = (head.wake_at for head in self._streams.values() if head.wake_at is not None)
+        return min((moment for moment in moments if moment > after), default=None)
+
     async def values(self, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         """Stored bytes of large values by digest; unknown ones are absent."""
         await trio.lowlevel.checkpoint()

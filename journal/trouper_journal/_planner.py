@@ -25,9 +25,9 @@ MEMORY: Final = 10_000
 """How many streams' versions, and how many keys, are remembered."""
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True, eq=False)
 class PreparedWrite:
-    """One stream's part of a commit, checked and encoded."""
+    """One stream's part of a commit, checked and encoded. Not changed once made; frozen would cost in each commit."""
 
     stream: str
     events: Sequence[Encoded]
@@ -36,20 +36,20 @@ class PreparedWrite:
     wake_at: int | None
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True, eq=False)
 class Proposal:
-    """A commit that waits to be written, checked and encoded."""
+    """A commit that waits to be written, checked and encoded.
+
+    Attributes:
+        size: Number of events.
+    """
 
     writes: Sequence[PreparedWrite]
     require: Mapping[str, int]
     key: Key | None
     fence: int | None
     meta: bytes
-
-    @property
-    def size(self) -> int:
-        """Number of events."""
-        return sum(len(write.events) for write in self.writes)
+    size: int
 
 
 Verdict = Committed | KeyEntry | JournalError
@@ -126,13 +126,12 @@ class Planner:
         assert self._head is not None
         draft = _Draft(self._journal_id, self._head, self._versions, self._keys)
         verdicts = [draft.take(proposal, self._now) for proposal in proposals]
-        doubtful = any(isinstance(verdict, VersionConflict | StaleFence) for verdict in verdicts)
         if not draft.records:
-            return Plan(None, verdicts, doubtful, {}, {}, self._range)
+            return Plan(None, verdicts, draft.doubtful, {}, {}, self._range)
         grown = self._range.extend([record.leaf for record in draft.records])
         head = Head(draft.position, self._head.epoch, grown.to_bytes())
         batch = Batch(self._head, head, draft.records, list(draft.keys.values()), draft.values)
-        return Plan(batch, verdicts, doubtful, draft.versions, draft.keys, grown)
+        return Plan(batch, verdicts, draft.doubtful, draft.versions, draft.keys, grown)
 
     def apply(self, plan: Plan) -> None:
         """Remember a plan that was written."""
@@ -155,6 +154,7 @@ class _Draft:
         self.values: list[LargeValue] = []
         self.versions: dict[str, int] = {}
         self.keys: dict[str, KeyEntry] = {}
+        self.doubtful = False
         self._journal_id = journal_id
         self._epoch = head.epoch
         self._known_versions = versions
@@ -167,65 +167,71 @@ class _Draft:
             entry = self.keys.get(key.name) or self._known_keys.get(key.name)
             if entry is not None:
                 return entry if entry.digest == key.digest else IdempotencyConflict(key.name, entry.first)
-        refusal = self._refusal(proposal)
-        if refusal is not None:
-            return refusal
-        first = self.position + 1
-        start = len(self.records)
-        moment = now()
+        if proposal.fence is not None and proposal.fence != self._epoch:
+            self.doubtful = True
+            return StaleFence(proposal.fence, self._epoch)
+        for stream, required in proposal.require.items():
+            version = self._version(stream)
+            if version != required:
+                self.doubtful = True
+                return VersionConflict(stream, required, version)
+        versions: list[int] = []
         for write in proposal.writes:
-            self._add(write, proposal, moment)
+            version = self._version(write.stream)
+            if write.expected is not None and version != write.expected:
+                self.doubtful = True
+                return VersionConflict(write.stream, write.expected, version)
+            versions.append(version)
+        first = self.position + 1
+        moment = now()
+        records: list[Record] = []
+        for write, version in zip(proposal.writes, versions, strict=True):
+            self._add(write, version, proposal, moment, records)
         if key is not None:
             self.keys[key.name] = KeyEntry(key.name, key.digest, first, self.position)
-        return Committed(tuple(self.records[start:]))
-
-    def _refusal(self, proposal: Proposal) -> JournalError | None:
-        if proposal.fence is not None and proposal.fence != self._epoch:
-            return StaleFence(proposal.fence, self._epoch)
-        for stream, version in proposal.require.items():
-            actual = self._version(stream)
-            if actual != version:
-                return VersionConflict(stream, version, actual)
-        for write in proposal.writes:
-            if write.expected is not None:
-                actual = self._version(write.stream)
-                if actual != write.expected:
-                    return VersionConflict(write.stream, write.expected, actual)
-        return None
+        self.records += records
+        return Committed(tuple(records))
 
     def _version(self, stream: str) -> int:
         version = self.versions.get(stream)
         return version if version is not None else self._known_versions.get(stream, 0)
 
-    def _add(self, write: PreparedWrite, proposal: Proposal, moment: int) -> None:
+    def _add(
+        self, write: PreparedWrite, version: int, proposal: Proposal, moment: int, records: list[Record]
+    ) -> None:
+        journal_id = self._journal_id
         stream = write.stream
-        version = self._version(stream)
+        position = self.position
         key = proposal.key.name if proposal.key is not None else None
+        label = write.label
         # Without a fence the driver is somebody else: the stream is due at once, so that the driver looks at it.
         wake_at = write.wake_at if proposal.fence is not None else moment
+        meta = proposal.meta
         for event in write.events:
             version += 1
-            self.position += 1
+            position += 1
             columns = (
-                self.position,
+                position,
                 stream,
                 version,
                 event.type,
                 event.schema,
                 moment,
                 key,
-                write.label,
+                label,
                 wake_at,
                 None,
-                proposal.meta,
+                meta,
                 event.facts,
                 event.content,
             )
-            values = event.values
-            attached = {value.digest: value.data for value in values} if values else NO_VALUES
-            self.records.append(Record(*columns, leaf_of(self._journal_id, *columns), event.large, attached))
-            self.values.extend(values)
+            values = NO_VALUES
+            if event.values:
+                values = {value.digest: value.data for value in event.values}
+                self.values.extend(event.values)
+            records.append(Record(*columns, leaf_of(journal_id, *columns), event.large, values))
         self.versions[stream] = version
+        self.position = position
 
 
 def concerned_streams(proposals: Sequence[Proposal]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from trouper_journal._codec import SALT_SIZE
+from trouper_journal._codec import SALT_SIZE, Encoded
 from trouper_journal._errors import InvalidWrite
 from trouper_journal._planner import PreparedWrite, Proposal
 from trouper_journal._records import Key, Write
@@ -52,44 +52,54 @@ class Proposer:
             UnregisteredEvent: An event's class is not registered.
             InvalidValue: A value cannot be stored.
         """
-        if not writes:
-            raise InvalidWrite("a commit needs at least one write")
-        names = {write.stream for write in writes}
-        if len(names) != len(writes):
-            raise InvalidWrite("a commit writes a stream once: put all of its events in one write")
-        if sum(len(write.events) for write in writes) > MAX_EVENTS:
-            raise InvalidWrite(f"a commit has at most {MAX_EVENTS} events: split it")
-        for stream, version in require.items():
-            check_name(stream, "require")
-            _check_int(version, f"require[{stream}]")
+        size = self._measure(writes)
+        if require:
+            for stream, version in require.items():
+                check_name(stream, "require")
+                _check_int(version, f"require[{stream}]")
         if key is not None:
             check_name(key.name, "key")
             if not isinstance(key.digest, bytes) or not 1 <= len(key.digest) <= MAX_NAME:
                 raise InvalidWrite(f"key {key.name}: the digest is not bytes (1 to {MAX_NAME})")
         if fence is not None:
             _check_int(fence, "fence")
-        prepared = [self._prepare(write, fence is not None) for write in writes]
-        return Proposal(prepared, require, key, fence, pack(meta, "meta") if meta else b"")
+        fenced = fence is not None
+        prepared = [self._prepare(write, fenced) for write in writes]
+        return Proposal(prepared, require, key, fence, pack(meta, "meta") if meta else b"", size)
+
+    def _measure(self, writes: Sequence[Write]) -> int:
+        """Number of events; refuses what has no shape for a commit."""
+        if len(writes) == 1:
+            size = len(writes[0].events)
+        else:
+            size = sum([len(write.events) for write in writes])
+            if len({write.stream for write in writes}) != len(writes):
+                raise InvalidWrite("a commit writes a stream once: put all of its events in one write")
+        if not size:
+            raise InvalidWrite("a commit needs at least one event")
+        if size > MAX_EVENTS:
+            raise InvalidWrite(f"a commit has at most {MAX_EVENTS} events, not {size}: split it")
+        return size
 
     def _prepare(self, write: Write, fenced: bool) -> PreparedWrite:
-        stream = write.stream
+        stream, expected, label, wake_at = write.stream, write.expected, write.label, write.wake_at
         check_name(stream, "stream")
-        if not write.events:
-            raise InvalidWrite(f"stream {stream}: a write needs at least one event")
-        if write.expected is not None:
-            _check_int(write.expected, f"stream {stream}: expected")
-        if write.wake_at is not None:
-            _check_int(write.wake_at, f"stream {stream}: wake_at")
-        if write.label is not None:
-            check_name(write.label, f"stream {stream}: label")
+        if expected is not None:
+            _check_int(expected, "expected")
+        if wake_at is not None:
+            _check_int(wake_at, "wake_at")
+        if label is not None:
+            check_name(label, "label")
         encode = self._registry.encode
-        domain = write.domain
-        events = [encode(event, stream=stream, domain=domain, salt16=self._salt()) for event in write.events]
-        if not fenced:
-            for event in events:
-                if event.driver:
-                    raise InvalidWrite(f"stream {stream}: {event.type} is for the driver, who holds a fence")
-        return PreparedWrite(stream, events, write.expected, write.label, write.wake_at)
+        events: list[Encoded] = []
+        for event in write.events:
+            encoded = encode(event, stream=stream, domain=write.domain, salt16=self._salt())
+            if encoded.driver and not fenced:
+                raise InvalidWrite(f"stream {stream}: {encoded.type} is for the driver, who holds a fence")
+            events.append(encoded)
+        if not events:
+            raise InvalidWrite(f"stream {stream}: a write needs at least one event")
+        return PreparedWrite(stream, events, expected, label, wake_at)
 
     def _salt(self) -> bytes:
         # One call to the system for many salts.

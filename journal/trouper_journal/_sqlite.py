@@ -105,6 +105,10 @@ class SQLiteStore:
             )
         )
 
+    async def next_wake(self, after: int) -> int | None:
+        """The earliest ``wake_at`` of any stream that is later than ``after``."""
+        return await self._read(partial(rows.next_wake, after=after))
+
     async def values(self, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         """Stored bytes of large values by digest; unknown ones are absent."""
         return await self._read(lambda database: rows.read_values(database, digests))

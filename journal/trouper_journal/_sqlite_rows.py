@@ -146,6 +146,13 @@ def list_streams(
     return [StreamHead(*row) for row in rows.fetchall()]
 
 
+def next_wake(database: sqlite3.Connection, *, after: int) -> int | None:
+    """The earliest alarm later than ``after``."""
+    row = database.execute("SELECT min(wake_at) FROM streams WHERE wake_at > ?", (after,)).fetchone()
+    moment: int | None = row[0]
+    return moment
+
+
 def read_values(database: sqlite3.Connection, digests: Collection[bytes]) -> dict[bytes, bytes]:
     """Large values by digest."""
     found: dict[bytes, bytes] = {}
@@ -204,7 +211,7 @@ def _event_cells(record: Record, stream_id: int) -> tuple[Cell, ...]:
 def _insert(
     database: sqlite3.Connection, table: str, row: str, rows: Sequence[tuple[Cell, ...]], tail: str = ""
 ) -> None:
-    """Insert rows by statements of 64, 16, 4 and 1 of them.
+    """Insert rows by statements of at most 64 of them, in powers of two.
 
     Each executed statement gives the interpreter's lock up and waits for it again; with a busy event loop that
     costs more than the statement. Few sizes keep all of them in the cache of prepared statements.
@@ -215,7 +222,7 @@ def _insert(
 
 def _parts(rows: Sequence[tuple[Cell, ...]]) -> Iterator[Sequence[tuple[Cell, ...]]]:
     at = 0
-    for size in (64, 16, 4, 1):
+    for size in (64, 32, 16, 8, 4, 2, 1):
         while len(rows) - at >= size:
             yield rows[at : at + size]
             at += size

@@ -101,6 +101,10 @@ class Store(Protocol):
         """
         ...
 
+    async def next_wake(self, after: int) -> int | None:
+        """The earliest ``wake_at`` of any stream that is later than ``after`` (ns UTC); None where there is none."""
+        ...
+
     async def values(self, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         """Stored bytes of large values by digest; unknown ones are absent."""
         ...

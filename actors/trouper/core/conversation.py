@@ -16,7 +16,7 @@ from trouper_journal._values import Value as Value
 Part: TypeAlias = Mapping[str, Value]
 """One content part (text, image, audio, file, ...) as JSON, kept as it came."""
 
-Content: TypeAlias = "str | tuple[Part, ...]"
+Content: TypeAlias = str | tuple[Part, ...]
 
 
 def _content(value: str | Iterable[Part]) -> Content:

@@ -1,1 +1,9 @@
 """The shell: actors that carry decisions out."""
+
+from trouper.runtime.commands import Commands as Commands
+from trouper.runtime.commands import PendingApproval as PendingApproval
+from trouper.runtime.desk import DriftPolicy as DriftPolicy
+from trouper.runtime.results import RunResult as RunResult
+from trouper.runtime.run import Run as Run
+from trouper.runtime.runtime import Runtime as Runtime
+from trouper.runtime.runtime import RuntimeOptions as RuntimeOptions

@@ -251,5 +251,11 @@ def schema_check(schema: Mapping[str, Value]) -> Check:
 
 def _misfits(validator: Validator, arguments: Mapping[str, Value]) -> Iterator[Problem]:
     for error in validator.iter_errors(dict(arguments)):
-        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
-        yield Problem(steps.lstrip(".") or "arguments", str(error.message)[: 4 * _WIDTH])
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
+        path = "".join(steps).lstrip(".")
+        wanted, got = error.validator_value, error.instance
+        if error.validator == "required" and isinstance(wanted, list) and isinstance(got, dict):
+            missing = (name for name in wanted if name not in got)
+            yield from (Problem(f"{path}.{name}".lstrip("."), "is missing") for name in missing)
+        else:
+            yield Problem(path or "arguments", str(error.message)[: 4 * _WIDTH])

@@ -34,6 +34,8 @@ def bridged(annotation: Any, within: tuple[type, ...] = ()) -> Any:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return Annotated[bridged(arguments[0], within), *annotation.__metadata__]
+    if origin in {typing.Required, typing.NotRequired}:
+        return origin[bridged(arguments[0], within)]
     if origin is typing.Literal or not arguments:
         return annotation
     changed = tuple(bridged(argument, within) for argument in arguments)

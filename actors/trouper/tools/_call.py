@@ -51,10 +51,12 @@ class Failed:
         kind: ``tool_error`` and ``transient``: known not applied. ``exception``, ``timeout``, ``cancelled``: whether
             it took effect is unknown.
         message: What is known, secrets masked, at most 2,000 characters.
+        left: The tool was left behind, still working; ``on_late`` will be told what it brings.
     """
 
     kind: FailureKind
     message: str
+    left: bool = False
 
 
 ToolReturn: TypeAlias = Returned | Failed
@@ -218,7 +220,7 @@ class Attempt(Generic[T]):
         self._left = True
         # From here on the nursery's end also ends the wait for the tool, so that a shutdown does not hang on it.
         self._scope.shield = False
-        return self._given_up("and may still take effect")
+        return evolve(self._given_up("and may still take effect"), left=True)
 
     def _start(self, nursery: trio.Nursery, permit: _Permit | None) -> None:
         try:

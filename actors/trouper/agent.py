@@ -1,0 +1,94 @@
+"""What an agent is: a frozen value that names its instructions, tools, model and limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from attrs import Attribute, field, frozen
+
+from trouper.core.conversation import ToolSpec, Value
+from trouper.core.definition import Definition, define
+from trouper.core.events import Limits
+from trouper.core.exchange import ModelConfig
+from trouper.errors import DefinitionError
+from trouper.models import Model, identity
+from trouper.tools import Tool
+from trouper_journal import plain_digest
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def _check_name(_: Agent, __: Attribute[str], value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise DefinitionError(f"agent name {value!r}: use 1 to 64 letters, digits, '_' or '-'")
+
+
+def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Tool]) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if not isinstance(tool, Tool):
+            raise DefinitionError(f"agent {agent.name}: {tool!r} is not a tool; decorate it with @tool")
+        if tool.name in seen:
+            raise DefinitionError(f"agent {agent.name}: two tools are called {tool.name}")
+        seen.add(tool.name)
+
+
+@frozen(slots=False, eq=False)
+class Agent:
+    """An agent's definition: a value that can be shared by any number of runs and runtimes.
+
+    Attributes:
+        name: Unique within a runtime; what `Runtime.submit` names.
+        instructions: Standing orders, given to the model before the conversation and not part of it.
+        tools: What it may call.
+        model: What answers.
+        limits: How far a run may go, unless a submit says otherwise.
+        config: Settings of each model call.
+
+    Raises:
+        DefinitionError: A bad name, something that is not a tool, or two tools of one name.
+    """
+
+    name: str = field(validator=_check_name)
+    instructions: str = ""
+    tools: Sequence[Tool] = field(default=(), converter=tuple[Tool, ...], validator=_check_tools, kw_only=True)
+    model: Model = field(kw_only=True)
+    limits: Limits = field(factory=Limits, kw_only=True)
+    config: ModelConfig = field(factory=ModelConfig, kw_only=True)
+
+    @cached_property
+    def toolbox(self) -> dict[str, Tool]:
+        """The tools by name."""
+        return {tool.name: tool for tool in self.tools}
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model is told of them."""
+        return tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools)
+
+    @cached_property
+    def identities(self) -> dict[str, bytes]:
+        """For each tool the digest of what it promises."""
+        return {tool.name: plain_digest(tool.contract()) for tool in self.tools}
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The definition document with its digests."""
+        contracts: dict[str, Value] = {tool.name: tool.contract() for tool in self.tools}
+        prose: dict[str, Value] = {tool.name: tool.prose() for tool in self.tools}
+        limits: dict[str, Value] = {
+            "max_steps": self.limits.max_steps,
+            "on_limit": self.limits.on_limit,
+            "model_attempts": self.limits.model_attempts,
+        }
+        return define(
+            contract={"name": self.name, "tools": contracts, "limits": limits},
+            prose={
+                "instructions": self.instructions,
+                "tools": prose,
+                "model": dict(identity(self.model)),
+                "config": self.config.to_value(),
+            },
+        )

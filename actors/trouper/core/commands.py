@@ -1,0 +1,151 @@
+"""What people may do to a run, as pure rules: state and wish in; the event to append, or an error, out.
+
+The same rules hold in the runtime and in any other process, because both fold the same stream. Asking for the same
+thing twice is never an error: the rule then says `Already`, with what stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from trouper.core.digests import call_digest
+from trouper.core.events import ActionResolved, ApprovalDecided, BudgetRaised, CancelRequested, Principal
+from trouper.core.state import Action, Decision, Phase, RunPhase, RunState
+from trouper.errors import ApprovalConflict, ApprovalError, ResolveError, TrouperError, UnknownAction
+from trouper_journal import Value
+
+Verdict: TypeAlias = Literal["applied", "not_applied", "run_again", "abandon"]
+
+
+@frozen
+class Already:
+    """The wish was fulfilled before; nothing needs to be appended."""
+
+
+@frozen
+class Judgement:
+    """A decision that somebody wants to take on a call.
+
+    Attributes:
+        arguments: Arguments to run instead of the model's, or None.
+    """
+
+    decision: Literal["approve", "deny"]
+    by: Principal
+    reason: str | None = None
+    arguments: Mapping[str, Value] | None = None
+
+
+def split_action_id(action_id: str) -> tuple[str, str]:
+    """Run and action of an action id.
+
+    Raises:
+        UnknownAction: If it is not of the form ``<run>/<model index>.<call index>``.
+    """
+    run, slash, action = action_id.rpartition("/")
+    index, dot, call = action.partition(".")
+    if not (run and slash and dot and index.isdecimal() and call.isdecimal()):
+        raise UnknownAction(f"{action_id!r} is not an action id: expected <run>/<model index>.<call index>")
+    return run, action
+
+
+def find_action(state: RunState, action: str) -> Action:
+    """The action of that name.
+
+    Raises:
+        UnknownAction: If the run has none, or one long closed that nobody ever had to decide on.
+    """
+    found = state.action(action)
+    if found is None:
+        raise UnknownAction(f"run {state.run} has no action {action} that waits, was decided on or is in doubt")
+    return found
+
+
+def decide_approval(state: RunState, name: str, judgement: Judgement) -> ApprovalDecided | Already:
+    """Approve or deny a call; the first decision stored wins.
+
+    Raises:
+        UnknownAction: No such action.
+        ApprovalConflict: It was decided otherwise before.
+        ApprovalError: It does not wait for a decision (never did, expired, or the run is over).
+    """
+    action = find_action(state, name)
+    if action.phase is Phase.AWAITING and not state.ended and state.cancel is None:
+        return _decide(state, action, judgement)
+    if action.decision is not None:
+        if _alike(state, action, action.decision, judgement):
+            return Already()
+        by = action.decision.by.id if action.decision.by else "somebody"
+        raise ApprovalConflict(f"{state.run}/{name}", action.decision.decision, by)
+    if state.cancel is not None or state.phase is RunPhase.CANCELLED:
+        raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run is being cancelled")
+    raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is {action.phase.value}")
+
+
+def _decide(state: RunState, action: Action, judgement: Judgement) -> ApprovalDecided:
+    edited = None if judgement.arguments is None else dict(judgement.arguments)
+    return ApprovalDecided(
+        action=action.action,
+        request=action.request,
+        decision=judgement.decision,
+        digest=_digest(state, action, judgement),
+        by=judgement.by,
+        reason=judgement.reason,
+        arguments=edited,
+    )
+
+
+def _digest(state: RunState, action: Action, judgement: Judgement) -> bytes:
+    if judgement.arguments is None:
+        return action.digest
+    return call_digest(state.salt, action.tool, action.identity, judgement.arguments)
+
+
+def _alike(state: RunState, action: Action, stored: Decision, wish: Judgement) -> bool:
+    """Whether the same decision is asked for again; who repeats it, and in which words, makes no difference."""
+    if stored.decision != wish.decision or stored.edited != (wish.arguments is not None):
+        return False
+    return wish.arguments is None or stored.digest == _digest(state, action, wish)
+
+
+def resolve_action(
+    state: RunState, name: str, verdict: Verdict, *, by: Principal, evidence: str | None
+) -> ActionResolved | Already:
+    """Settle a call in doubt.
+
+    Raises:
+        UnknownAction: No such action.
+        ResolveError: It is not in doubt, was settled otherwise, or would run again in a run that is over.
+    """
+    action = find_action(state, name)
+    if action.phase is not Phase.UNRESOLVED:
+        if action.verdict == verdict:
+            return Already()
+        how = f"settled as {action.verdict}" if action.verdict else action.phase.value
+        raise ResolveError(f"action {state.run}/{name} is not in doubt: it is {how}; nothing was changed")
+    if verdict == "run_again" and (state.ended or state.cancel is not None):
+        raise ResolveError(f"action {state.run}/{name} cannot run again: its run is over")
+    return ActionResolved(action=name, verdict=verdict, by=by, evidence=evidence)
+
+
+def cancel_run(state: RunState, *, by: Principal, reason: str | None) -> CancelRequested | Already:
+    """End a run; for one that is over, or being cancelled, nothing changes."""
+    if state.ended or state.cancel is not None:
+        return Already()
+    return CancelRequested(by=by, reason=reason)
+
+
+def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | None) -> BudgetRaised:
+    """Allow more steps; a run that had failed at its limit goes on.
+
+    Raises:
+        TrouperError: If the run is over for another reason, or ``steps`` is not positive.
+    """
+    if steps < 1:
+        raise TrouperError(f"the limit of run {state.run} can only be raised, by at least 1 step, not by {steps}")
+    if state.ended and state.failure != "step_limit":
+        raise TrouperError(f"run {state.run} is over ({state.phase.value}): raising its limit would change nothing")
+    return BudgetRaised(steps=steps, by=by, reason=reason)

@@ -1,0 +1,96 @@
+"""Replay: fold a recorded run again and check that the rules would take the recorded steps.
+
+Before each recorded intent of the driver, `decide` must name that intent. Outcomes (replies, receipts, decisions)
+come from outside and are taken as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import frozen
+
+from trouper.core import decide as steps
+from trouper.core import events as ev
+from trouper.core.decide import RULES, Step, decide
+from trouper.core.evolve import evolve
+from trouper.core.state import RunState
+
+
+@frozen
+class Difference:
+    """The first recorded intent that the rules would not have taken.
+
+    Attributes:
+        version: Version of the recorded event in its stream.
+        recorded: The recorded event's class name.
+        expected: What the rules name instead.
+    """
+
+    version: int
+    recorded: str
+    expected: tuple[str, ...]
+
+
+def check(run: str, events: Iterable[object]) -> tuple[RunState, Difference | None]:
+    """Fold a run's events and compare its intents with the rules.
+
+    Args:
+        run: The run's id.
+        events: Its events, in order.
+
+    Returns:
+        The final state, and the first difference or None.
+    """
+    state = RunState(run)
+    found: Difference | None = None
+    for event in events:
+        match = _INTENTS.get(type(event))
+        # Erased content cannot be decided upon again: what was read from it is gone.
+        if match is not None and found is None and state.rules in {0, RULES} and not state.erased:
+            named = decide(state)
+            if not any(match(step, event) for step in named):
+                found = Difference(state.version + 1, type(event).__name__, tuple(map(repr, named)))
+        state = evolve(state, event)
+    return state, found
+
+
+def _requested(step: Step, event: ev.ModelRequested) -> bool:
+    return isinstance(step, steps.RequestModel) and (step.index, step.attempt, step.closing) == (
+        event.index,
+        event.attempt,
+        event.closing,
+    )
+
+
+def _planned(step: Step, event: ev.ActionPlanned) -> bool:
+    return isinstance(step, steps.Plan) and step.action == event.action
+
+
+def _asked(step: Step, event: ev.ApprovalRequested) -> bool:
+    return isinstance(step, steps.AskApproval) and (step.action, step.request) == (event.action, event.request)
+
+
+def _started(step: Step, event: ev.ActionStarted) -> bool:
+    return isinstance(step, steps.StartAction) and (step.action, step.attempt) == (event.action, event.attempt)
+
+
+def _doubted(step: Step, event: ev.ActionUnresolved) -> bool:
+    return isinstance(step, steps.Doubt) and step.action == event.action
+
+
+def _failed(step: Step, event: ev.RunFailed) -> bool:
+    return isinstance(step, steps.Fail) and step.kind == event.kind
+
+
+_INTENTS: dict[type, Callable[..., bool]] = {
+    ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
+    ev.ModelRequested: _requested,
+    ev.ActionPlanned: _planned,
+    ev.ApprovalRequested: _asked,
+    ev.ActionStarted: _started,
+    ev.ActionUnresolved: _doubted,
+    ev.RunSucceeded: lambda step, _: isinstance(step, steps.Succeed),
+    ev.RunFailed: _failed,
+    ev.RunCancelled: lambda step, _: isinstance(step, steps.EndCancelled),
+}

@@ -1,0 +1,230 @@
+"""What a run is at a point of its stream: frozen values, built by `evolve` and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+from attrs import field, frozen
+
+from trouper.core.conversation import AI, Message
+from trouper.core.conversation import text as text_of
+from trouper.core.effects import Effect
+from trouper.core.events import AskedCall, Limits, Principal
+from trouper_journal import Erased, Value
+
+_T = TypeVar("_T")
+
+
+def known(value: _T | Erased, otherwise: _T) -> _T:
+    """The value of a content field, or ``otherwise`` where it was erased."""
+    return otherwise if isinstance(value, Erased) else value
+
+
+class RunPhase(StrEnum):
+    """Where a run stands in its life."""
+
+    SUBMITTED = "submitted"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """Where an action stands in its life.
+
+    ``UNRESOLVED`` is the explicit doubt: started, and nobody knows whether it took place. ``REPEAT`` is a doubt that
+    a person settled by sending the call again.
+    """
+
+    PLANNED = "planned"
+    AWAITING = "awaiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+    LAPSED = "lapsed"
+    STARTED = "started"
+    INTERRUPTED = "interrupted"
+    UNRESOLVED = "unresolved"
+    REPEAT = "repeat"
+    RESOLVED = "resolved"
+    CLOSED = "closed"
+
+
+@frozen
+class Decision:
+    """How a request for approval was decided, for good."""
+
+    request: int
+    decision: Literal["approve", "deny"]
+    digest: bytes
+    by: Principal | None
+    reason: str | None
+    edited: bool
+
+
+@frozen
+class Action:
+    """A call that a model asked for, and what became of it.
+
+    Attributes:
+        action: ``<model index>.<call index>``.
+        arguments: What would run, or ran: the approver's edit where there was one.
+        original: The model's own arguments, where an approver edited them.
+        attempt: The last attempt started; 0 for none.
+        losses: How many attempts were lost with a process.
+        query: What the tool's query answered about the last attempt.
+        request: Number of the last approval request; 0 for none.
+        ok: The outcome, once closed.
+        text: What the model is told, once closed or in doubt.
+        verdict: What a person settled a doubt with.
+    """
+
+    action: str
+    tool: str
+    effect: Effect
+    gate: Literal["free", "person", "refused", "limit"]
+    identity: bytes
+    digest: bytes
+    attempts: int
+    arguments: Mapping[str, Value] | None
+    phase: Phase = Phase.PLANNED
+    attempt: int = 0
+    losses: int = 0
+    request: int = 0
+    expires_at: int | None = None
+    cause: str | None = None
+    retry_at: int | None = None
+    query: Literal["absent", "unknown"] | None = None
+    refusal: str | None = None
+    original: Mapping[str, Value] | None = None
+    decision: Decision | None = None
+    ok: bool | None = None
+    text: str = ""
+    verdict: Literal["applied", "not_applied", "run_again", "abandon"] | None = None
+    settled_by: Principal | None = None
+    evidence: str | None = None
+
+
+@frozen
+class ModelCall:
+    """The model request that has no reply yet."""
+
+    index: int
+    attempt: int
+    phase: Literal["requested", "failed", "lost"]
+    closing: bool
+    retry_at: int | None = None
+    message: str = ""
+
+
+@frozen
+class Cancel:
+    """Who wanted the run to end, and why."""
+
+    by: Principal | None
+    reason: str | None
+
+
+@frozen
+class Usage:
+    """Tokens spent, as far as providers told.
+
+    Attributes:
+        input_tokens: Sum over the replies that told.
+        output_tokens: Sum over the replies that told.
+        unknown: How many replies, or lost requests, told nothing: their share is unknown, not zero.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    unknown: int = 0
+
+
+@frozen
+class RunState:
+    """A run, folded.
+
+    Attributes:
+        run: The run's id.
+        version: Version of the last event folded.
+        chain: Running digest over the digests of the messages, in order.
+        index: Number of the next model call.
+        steps: Super-steps taken.
+        unplanned: Calls of the last reply that were not looked at yet.
+        batch: Actions of the last reply, in the order asked, until all are closed.
+        settled: Actions of earlier replies that were decided on by a person or are still in doubt.
+        truncations: How many replies in a row were cut off while calling tools.
+        finish: Finish reason of the last reply.
+        drift: What differs between the pinned definition and today's, while the run waits for that.
+    """
+
+    run: str
+    version: int = 0
+    phase: RunPhase = RunPhase.SUBMITTED
+    agent: str = ""
+    by: Principal | None = None
+    salt: bytes = b""
+    limits: Limits | None = None
+    definition: str = ""
+    contract: str = ""
+    prose: str = ""
+    rules: int = 0
+    messages: tuple[Message, ...] = ()
+    chain: bytes = b""
+    index: int = 0
+    steps: int = 0
+    model: ModelCall | None = None
+    unplanned: tuple[tuple[str, AskedCall], ...] = ()
+    batch: tuple[Action, ...] = ()
+    settled: Mapping[str, Action] = field(factory=dict)
+    usage: Usage = Usage()
+    truncated: bool = False
+    truncations: int = 0
+    closing: bool = False
+    finish: str = ""
+    cancel: Cancel | None = None
+    failure: Literal["model", "step_limit", "truncated"] | None = None
+    failure_message: str = ""
+    drift: tuple[str, ...] | None = None
+    erased: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over; one that failed at its limit can still be continued."""
+        return self.phase in _ENDED
+
+    @property
+    def started(self) -> bool:
+        """Whether an agent took the run up."""
+        return self.rules > 0
+
+    @property
+    def output(self) -> str | None:
+        """Text of the model's last reply, once the run has succeeded."""
+        if self.phase is not RunPhase.SUCCEEDED:
+            return None
+        last = next((message for message in reversed(self.messages) if isinstance(message, AI)), None)
+        return "" if last is None else text_of(last.content)
+
+    def action(self, action: str) -> Action | None:
+        """The action of that name, if it is open, was decided on or is in doubt."""
+        for found in self.batch:
+            if found.action == action:
+                return found
+        return self.settled.get(action)
+
+    @property
+    def in_doubt(self) -> tuple[Action, ...]:
+        """Actions of which nobody knows whether they took place."""
+        everything = (*self.settled.values(), *self.batch)
+        return tuple(action for action in everything if action.phase is Phase.UNRESOLVED)
+
+    @property
+    def awaiting(self) -> tuple[Action, ...]:
+        """Actions that wait for a person's approval."""
+        return tuple(action for action in self.batch if action.phase is Phase.AWAITING)
+
+
+_ENDED = frozenset({RunPhase.SUCCEEDED, RunPhase.FAILED, RunPhase.CANCELLED})

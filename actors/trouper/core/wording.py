@@ -1,0 +1,93 @@
+"""What models and people are told when something other than a tool's own result must be said.
+
+Each text says what is known, no more and no less: not started, failed, or in doubt.
+"""
+
+from __future__ import annotations
+
+import json
+
+from trouper.core.state import Action, RunState
+
+NOT_STARTED = "Not started."
+LAPSED = "Not started: the request for approval expired before anybody decided."
+LIMIT = "Not started: the run has reached its step limit."
+TRUNCATED = (
+    "Not started: your reply was cut off by its length limit, so the arguments may be incomplete. "
+    "Issue the call again with shorter arguments, or in smaller parts."
+)
+WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
+
+
+def cut_off(times: int) -> str:
+    """Why a run ends whose replies do not fit."""
+    return f"{times} replies in a row were cut off by the length limit while calling tools"
+
+
+def step_limit(steps: int) -> str:
+    """Why a run ends at its limit."""
+    return f"the limit of steps is reached after {steps}; raise it to go on"
+
+
+def denied(action: Action) -> str:
+    """A call that a person refused."""
+    decision = action.decision
+    who = decision.by.id if decision and decision.by else "the approver"
+    why = f": {decision.reason}" if decision and decision.reason else ""
+    return f"Not started: denied by {who}{why}."
+
+
+def cancelled(state: RunState) -> str:
+    """A call that was not started because the run was cancelled."""
+    return f"Not started: the run was cancelled{_cause(state)}."
+
+
+def _cause(state: RunState) -> str:
+    if state.cancel is None:
+        return ""
+    by = f" by {state.cancel.by.id}" if state.cancel.by else ""
+    return f"{by}: {state.cancel.reason}" if state.cancel.reason else by
+
+
+_CAUSES = {
+    "lost": "the process was lost while it ran",
+    "shutdown": "the runtime stopped while it ran",
+    "timeout": "it timed out",
+    "cancelled": "the run was cancelled while it ran",
+    "exception": "it raised an unexpected error",
+    "transient": "it failed and may be tried again",
+}
+
+
+def interrupted(action: Action) -> str:
+    """A call that is over without success, in a class where that leaves no doubt."""
+    said = f": {action.text}" if action.text else ""
+    return f"Failed: {_CAUSES.get(action.cause or '', 'it was interrupted')}{said}."
+
+
+def doubt(action: Action) -> str:
+    """A call of which nobody knows whether it took place."""
+    said = f" ({action.text})" if action.text else ""
+    why = _CAUSES.get(action.cause or "", "it was interrupted")
+    late = "; it may still take effect" if action.cause == "timeout" else ""
+    return f"In doubt: {why}{said}, and it is unknown whether it took effect{late}."
+
+
+def resolved(action: Action) -> str:
+    """A doubt that a person settled."""
+    who = action.settled_by.id if action.settled_by else "a person"
+    why = f": {action.evidence}" if action.evidence else ""
+    match action.verdict:
+        case "applied":
+            return f"Took effect, as {who} found{why}."
+        case "abandon":
+            return f"Given up by {who}; it is unknown whether it took effect{why}."
+        case _:
+            return f"Did not take effect, as {who} found{why}."
+
+
+def edited(action: Action, text: str) -> str:
+    """The result of a call that ran with a person's arguments instead of the model's."""
+    who = action.decision.by.id if action.decision and action.decision.by else "an approver"
+    ran = json.dumps(action.arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+    return f"[{who} changed the arguments; what ran: {ran}]\n{text}"

@@ -1,0 +1,249 @@
+"""The agent actor: fold, decide, record, carry out; it leaves memory when its run has nothing to do.
+
+One turn takes in what was delivered and what others appended, lets the rules decide until they ask for nothing more,
+and commits all of that at once; only then is anything launched. If somebody appended meanwhile, nothing was written
+and the turn is taken again on what stands now.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from trouper.core import events as ev
+from trouper.core.decide import QueryAction, StartAction, Step, decide, due
+from trouper.core.evolve import evolve
+from trouper.core.state import RunState
+from trouper.core.status import status
+from trouper.errors import JournalCorrupt, JournalError, StorageBusy, UnknownEvent, VersionConflict
+from trouper.kit import Actor
+from trouper.runtime.desk import Desk
+from trouper.runtime.flights import Flights
+from trouper.runtime.planning import Launch, Planner, definition_writes
+from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
+from trouper.runtime.recording import SECOND, Recorder
+from trouper_journal import Domain, Write
+
+_PAGE = 500
+_BUSY_TRIES = 6
+
+
+class AgentActor(Actor[AgentMessage]):
+    """Drives one run."""
+
+    def __init__(self, run: str, desk: Desk, known: RunState | None = None) -> None:
+        self.run = run
+        self._desk = desk
+        self._stream = f"run/{run}"
+        self._state = known or RunState(run)
+        self._planner = Planner(desk, None)
+        self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining)
+        self._outcomes: deque[Outcome] = deque()
+        self._flights: Flights
+        self._rung = False
+        self._news = known is None
+        self._fresh = True
+        # A stream that somebody else appended to stays due until its driver has appended again.
+        self._overdue = True
+        self._announced = False
+
+    async def started(self) -> None:
+        """Take the first turn."""
+        self._flights = Flights(self.run, self._desk, self.deliver)
+        self._ring()
+
+    def deliver(self, outcome: Outcome) -> None:
+        """Take an outcome in; never waits."""
+        self._outcomes.append(outcome)
+        self._ring()
+
+    def _ring(self) -> None:
+        if not self._rung:
+            self._rung = True
+            self.context.ref.tell_nowait(Ring())
+
+    async def receive(self, message: AgentMessage) -> None:
+        """Turn until there is nothing more to do at once."""
+        if isinstance(message, Wake):
+            self._news = True
+        else:
+            self._rung = False
+        try:
+            while self._news or self._outcomes or self._fresh:
+                if not await self._turn():
+                    return
+        except (UnknownEvent, JournalCorrupt) as error:
+            self._leave_for_good(error)
+            return
+        except JournalError as error:
+            self._desk.audience.broken(error)
+            self.context.stop()
+            return
+        await self._rest()
+
+    # ---- one turn
+
+    async def _turn(self) -> bool:
+        if self._news:
+            self._news = False
+            if not await self._read():
+                return False
+        taken = list(self._outcomes)
+        turn = _Turn(self._state)
+        for outcome in taken:
+            turn.add(self._recorder.record(turn.state, outcome))
+        if self._fresh:
+            turn.add(await self._flights.orphans(turn.state))
+        await self._decide(turn)
+        try:
+            await self._commit(turn)
+        except VersionConflict as conflict:
+            self._conflict(conflict)
+            return True
+        self._fresh = False
+        for outcome in taken:
+            self._outcomes.popleft()
+            await self._flights.settle(outcome)
+        self._state = turn.state
+        for launch in turn.launches:
+            await self._flights.launch(launch, self._planner.agent, self._state)
+        self._announce()
+        return True
+
+    async def _read(self) -> bool:
+        """Fold what stands in the stream beyond what is known; False if there is nothing at all."""
+        while True:
+            page = await self._desk.journal.read_page(self._stream, after=self._state.version, limit=_PAGE)
+            for record in page:
+                self._state = evolve(self._state, self._desk.journal.registry.decode(record))
+                self._overdue = self._overdue or record.wake_at is not None
+            if len(page) < _PAGE:
+                break
+        self._fresh = self._fresh or bool(page)
+        if self._state.version == 0:
+            self._leave_for_good(JournalCorrupt(f"run {self.run} has no events"))
+            return False
+        return True
+
+    async def _decide(self, turn: _Turn) -> None:
+        if self._planner.agent is None:
+            self._planner = Planner(self._desk, self._desk.agents.get(turn.state.agent))
+        if self._desk.draining:
+            return
+        if self._fresh and not turn.state.ended:
+            await self._follow_definition(turn)
+        done: set[Step] = set()
+        while True:
+            now = self._desk.clock.now()
+            steps = [step for step in decide(turn.state) if step not in done and self._takes(step, now)]
+            if not steps:
+                return
+            for step in steps:
+                done.add(step)
+                plan = await self._planner.plan(turn.state, step)
+                turn.add(plan.events)
+                turn.launches += plan.launches
+                turn.writes += plan.writes
+
+    def _takes(self, step: Step, now: int) -> bool:
+        moment = due(step)
+        if moment is not None and moment > now:
+            return False
+        # While a thread of an earlier attempt is alive no other attempt starts; its late outcome may spare it.
+        return not (isinstance(step, StartAction | QueryAction) and self._flights.busy(step.action))
+
+    async def _follow_definition(self, turn: _Turn) -> None:
+        """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""
+        changes = self._planner.today(turn.state)
+        if changes and turn.state.cancel is None and not self._planner.adopts(changes):
+            if turn.state.drift != changes:
+                turn.add((ev.RunWaiting("drift", changes),))
+            return
+        if changes and self._planner.agent is not None:
+            definition = self._planner.agent.definition
+            by = ev.Principal("drift", "policy", "runtime")
+            turn.add(
+                (ev.DefinitionAdopted(definition.digest, definition.contract_digest, definition.prose_digest, by),)
+            )
+            turn.writes += definition_writes(self._desk, self._planner.agent)
+        elif turn.state.drift is not None and not changes:
+            turn.add((ev.RunWaiting(),))
+        if self._planner.agent is not None and turn.state.batch:
+            turn.add(await self._planner.revalidate(turn.state))
+
+    # ---- the journal
+
+    async def _commit(self, turn: _Turn) -> None:
+        idle = not turn.launches and not self._flights.any
+        if not turn.events and self._overdue and idle:
+            turn.add((ev.RunWaiting("drift", turn.state.drift) if turn.state.drift else ev.RunWaiting(),))
+        if not turn.events:
+            return
+        told = status(turn.state)
+        salt = turn.state.salt
+        own = Write(
+            self._stream,
+            turn.events,
+            expected=self._state.version,
+            label=told.label,
+            wake_at=told.wake_at,
+            domain=Domain(self._stream, salt) if salt else None,
+        )
+        await self._write([*turn.writes, own])
+        self._overdue = False
+        if turn.writes and self._planner.agent is not None:
+            self._desk.recorded.add(self._planner.agent.definition.digest)
+
+    async def _write(self, writes: list[Write]) -> None:
+        for attempt in range(_BUSY_TRIES):
+            try:
+                await self._desk.journal.commit(writes, fence=self._desk.fence)
+            except StorageBusy:
+                if attempt == _BUSY_TRIES - 1:
+                    raise
+                clock = self._desk.clock
+                await clock.sleep_until(clock.now() + SECOND // 10 * 2**attempt)
+            else:
+                return
+
+    def _conflict(self, conflict: VersionConflict) -> None:
+        if conflict.stream == self._stream:
+            self._news = True
+        elif self._planner.agent is not None:
+            self._desk.recorded.add(self._planner.agent.definition.digest)
+
+    # ---- the end of it
+
+    def _announce(self) -> None:
+        if self._state.ended and not self._announced:
+            self._announced = True
+            self._desk.audience.ended(self._state)
+
+    async def _rest(self) -> None:
+        """Leave memory if nothing is under way; nothing is awaited between looking and leaving."""
+        if self._flights.any or self._outcomes or self._news or self._rung:
+            return
+        self._desk.audience.left(self.run, None if self._state.ended else status(self._state).wake_at)
+        self.context.stop()
+
+    def _leave_for_good(self, error: Exception) -> None:
+        self._desk.audience.stuck(self.run, error)
+        self.context.stop()
+
+
+class _Turn:
+    """What one turn comes to, before it is committed."""
+
+    __slots__ = ("events", "launches", "state", "writes")
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.events: list[object] = []
+        self.launches: list[Launch] = []
+        self.writes: list[Write] = []
+
+    def add(self, events: Iterable[object]) -> None:
+        """Append events and fold them."""
+        for event in events:
+            self.state = evolve(self.state, event)
+            self.events.append(event)

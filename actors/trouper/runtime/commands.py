@@ -1,0 +1,288 @@
+"""What people and programs ask of runs, from any process that can open the journal.
+
+Each command folds the stream, asks the same pure rule that the driver follows, and appends on the condition that
+nobody else appended meanwhile; else it looks again. None of it needs the agent's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import attrs
+from attrs import field, frozen
+
+from trouper._clock import Clock
+from trouper._ids import Entropy, ulid
+from trouper.core.commands import (
+    Already,
+    Judgement,
+    Verdict,
+    cancel_run,
+    decide_approval,
+    find_action,
+    raise_limit,
+    resolve_action,
+    split_action_id,
+)
+from trouper.core.conversation import Human, Message
+from trouper.core.definition import stream_of, tool_schema
+from trouper.core.digests import message_value
+from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmitted
+from trouper.core.evolve import evolve
+from trouper.core.state import Action, RunState
+from trouper.core.status import AWAITING, IN_DOUBT, status
+from trouper.errors import ApprovalError, IdempotencyConflict, UnknownRun, VersionConflict
+from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, content_digest
+
+_PAGE = 500
+_SALT = 32
+
+
+@frozen
+class Submission:
+    """What came of a submit.
+
+    Attributes:
+        run: The run's id.
+        repeated: Whether the command was known, and this is the run that it began then.
+        state: The run's state right after; only where it was submitted now.
+    """
+
+    run: str
+    repeated: bool
+    state: RunState | None = None
+
+
+@frozen
+class Task:
+    """What is asked of an agent.
+
+    Attributes:
+        agent: The agent's name.
+        input: Text, or messages to start from.
+        limits: Limits instead of the agent's own.
+        by: Who asks.
+    """
+
+    agent: str
+    input: str | Sequence[Message]
+    limits: Limits | None = None
+    by: Principal | None = None
+
+
+@frozen
+class PendingApproval:
+    """A call that waits for a person.
+
+    Attributes:
+        action: The action's id, to approve or deny by.
+        agent: Who wants to call.
+        tool: What it wants to call.
+        arguments: With which arguments.
+        digest: What a decision binds to, in hex.
+        effect: The tool's effect class.
+        requested_by: Who submitted the run.
+        expires_at: When the request lapses (ns UTC), or None.
+    """
+
+    action: str
+    run: str
+    agent: str
+    tool: str
+    arguments: Mapping[str, Value]
+    digest: str
+    effect: str
+    requested_by: str | None
+    expires_at: int | None
+
+
+@frozen
+class Commands:
+    """Commands on the runs of a journal."""
+
+    journal: Journal
+    clock: Clock
+    entropy: Entropy
+    _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
+
+    # ---- reading
+
+    async def state(self, run: str) -> RunState:
+        """Fold a run.
+
+        Raises:
+            UnknownRun: There is none of that id.
+            UnknownEvent: It was written by a newer release.
+        """
+        state = RunState(run)
+        while True:
+            page = await self.journal.read_page(f"run/{run}", after=state.version, limit=_PAGE)
+            for record in page:
+                state = evolve(state, self.journal.registry.decode(record))
+            if len(page) < _PAGE:
+                break
+        if state.version == 0:
+            raise UnknownRun(f"there is no run {run} in this journal")
+        return state
+
+    def runs(self, label: str | None = None) -> AsyncIterator[StreamHead]:
+        """Heads of the runs' streams, oldest run first, from the index alone."""
+        return aiter(self.journal.streams(label=label, prefix="run/"))
+
+    async def approvals(self) -> list[PendingApproval]:
+        """All calls that wait for a person, oldest run first."""
+        found: list[PendingApproval] = []
+        for label in (AWAITING, IN_DOUBT, "running"):
+            async for head in self.runs(label):
+                state = await self.state(head.stream.removeprefix("run/"))
+                found += [_pending(state, action) for action in state.awaiting if state.cancel is None]
+        return sorted(found, key=lambda pending: pending.action)
+
+    # ---- submitting
+
+    async def submit(self, task: Task, command_id: str | None = None) -> Submission:
+        """Begin a run, or find the one that this command began before.
+
+        Raises:
+            IdempotencyConflict: The command id was used for another task.
+            InvalidValue: The input cannot be journaled.
+        """
+        run = ulid(self.clock.now(), self.entropy)
+        salt = self.entropy.token(_SALT)
+        messages = _messages(run, task.input)
+        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by)
+        state = evolve(RunState(run), event)
+        stream = f"run/{run}"
+        write = Write(stream, [event], expected=0, label=status(state).label, domain=Domain(stream, salt))
+        if command_id is None:
+            await self.journal.commit([write])
+            return Submission(run, repeated=False, state=state)
+        name = f"submit:{command_id}"
+        try:
+            done = await self.journal.commit([write], key=Key(name, _task_digest(salt, task)))
+        except IdempotencyConflict:
+            return await self._known(name, task)
+        return Submission(done.records[0].stream.removeprefix("run/"), done.repeated, None if done.repeated else state)
+
+    async def _known(self, name: str, task: Task) -> Submission:
+        """The digest is keyed with the first run's own salt: only with that can the tasks be compared."""
+        found = await self.journal.find(name)
+        if found is None:
+            raise UnknownRun(f"key {name} has no records")
+        run = found.records[0].stream.removeprefix("run/")
+        first = self.journal.registry.decode(found.records[0])
+        salt = first.salt if isinstance(first, RunSubmitted) and isinstance(first.salt, bytes) else b""
+        done = await self.journal.commit(
+            [Write(f"run/{run}", [first], expected=0)], key=Key(name, _task_digest(salt, task))
+        )
+        return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
+
+    # ---- deciding
+
+    async def decide(self, action_id: str, judgement: Judgement) -> Action:
+        """Approve or deny; the action as it stands afterwards.
+
+        Raises:
+            UnknownRun, UnknownAction: No such call.
+            ApprovalConflict: It was decided otherwise before.
+            ApprovalError: It does not wait, or the edited arguments do not fit its schema.
+        """
+        run, name = split_action_id(action_id)
+        if judgement.arguments is not None:
+            await self._check_edit(await self.state(run), name, judgement.arguments)
+        state = await self._append(run, lambda state: decide_approval(state, name, judgement))
+        return find_action(state, name)
+
+    async def _check_edit(self, state: RunState, name: str, arguments: Mapping[str, Value]) -> None:
+        import jsonschema
+
+        action = find_action(state, name)
+        schema = await self._schema(state.definition, action.tool)
+        if schema is None:
+            raise ApprovalError(f"action {state.run}/{name}: the schema of {action.tool} is not in the journal")
+        validator = jsonschema.Draft202012Validator(dict(schema))
+        for error in validator.iter_errors(dict(arguments)):
+            place = ".".join(str(part) for part in error.absolute_path) or "arguments"
+            raise ApprovalError(f"action {state.run}/{name}: the edit does not fit: {place}: {error.message}")
+
+    async def _schema(self, definition: str, tool: str) -> Mapping[str, Value] | None:
+        if definition not in self._schemas:
+            for record in await self.journal.read_page(stream_of(definition), after=0, limit=1):
+                recorded = self.journal.registry.decode(record)
+                if isinstance(recorded, DefinitionRecorded) and isinstance(recorded.document, dict):
+                    self._schemas[definition] = recorded.document
+        return tool_schema(self._schemas.get(definition, {}), tool)
+
+    async def resolve(self, action_id: str, verdict: Verdict, *, by: Principal, evidence: str | None) -> Action:
+        """Settle a call in doubt; the action as it stands afterwards.
+
+        Raises:
+            UnknownRun, UnknownAction: No such call.
+            ResolveError: It is not in doubt, or was settled otherwise.
+        """
+        run, name = split_action_id(action_id)
+        state = await self._append(run, lambda state: resolve_action(state, name, verdict, by=by, evidence=evidence))
+        return find_action(state, name)
+
+    async def cancel(self, run: str, *, by: Principal, reason: str | None) -> RunState:
+        """Ask for a run's end; it comes when the driver has seen what is under way to a known end."""
+        return await self._append(run, lambda state: cancel_run(state, by=by, reason=reason))
+
+    async def raise_limit(self, run: str, steps: int, *, by: Principal, reason: str | None) -> RunState:
+        """Allow a run more steps; one that failed at its limit goes on."""
+        return await self._append(run, lambda state: raise_limit(state, steps, by=by, reason=reason))
+
+    async def _append(self, run: str, rule: Callable[[RunState], object]) -> RunState:
+        while True:
+            state = await self.state(run)
+            event = rule(state)
+            if isinstance(event, Already):
+                return state
+            after = evolve(state, event)
+            write = Write(
+                f"run/{run}",
+                [event],
+                expected=state.version,
+                label=status(after).label,
+                domain=Domain(f"run/{run}", state.salt) if state.salt else None,
+            )
+            try:
+                await self.journal.commit([write])
+            except VersionConflict:
+                continue
+            return after
+
+
+def _messages(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
+    """The input as messages with ids that are unique in the journal."""
+    if isinstance(given, str):
+        return (Human(id=f"{run}/input", content=given),)
+    return tuple(
+        message if message.id else attrs.evolve(message, id=f"{run}/input-{number}")
+        for number, message in enumerate(given)
+    )
+
+
+def _task_digest(salt: bytes, task: Task) -> bytes:
+    asked: list[Value] = [task.agent]
+    if isinstance(task.input, str):
+        asked.append(task.input)
+    else:
+        asked.append([[message.id, message_value(message)] for message in task.input])
+    if task.limits is not None:
+        asked.append([task.limits.max_steps, task.limits.on_limit, task.limits.model_attempts])
+    return content_digest(salt, asked)
+
+
+def _pending(state: RunState, action: Action) -> PendingApproval:
+    return PendingApproval(
+        action=f"{state.run}/{action.action}",
+        run=state.run,
+        agent=state.agent,
+        tool=action.tool,
+        arguments=action.arguments or {},
+        digest=action.digest.hex(),
+        effect=action.effect.value,
+        requested_by=state.by.id if state.by else None,
+        expires_at=action.expires_at,
+    )

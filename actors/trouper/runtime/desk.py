@@ -1,0 +1,86 @@
+"""What the actors of one runtime share: the journal and its fence, the clock, who is who, and who is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from attrs import define, field, frozen
+
+from trouper._clock import Clock
+from trouper.agent import Agent
+from trouper.core.state import RunState
+from trouper.kit import Ref
+from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
+from trouper_journal import Journal
+
+
+@frozen
+class DriftPolicy:
+    """What to do when an agent is not defined as it was when a run began.
+
+    Attributes:
+        contract: For schemas, effects, gates, limits and tools: ``wait`` for somebody to adopt, or ``adopt``.
+        prose: For instructions, descriptions, model and settings.
+    """
+
+    contract: str = "wait"
+    prose: str = "adopt"
+
+
+class Secrets(Protocol):
+    """Where secrets come from."""
+
+    def __call__(self, name: str) -> str:
+        """The secret of that name.
+
+        Raises:
+            LookupError: There is none.
+        """
+        ...
+
+
+class Audience(Protocol):
+    """Who must know how runs fare."""
+
+    def ended(self, state: RunState) -> None:
+        """The run is over, durably."""
+        ...
+
+    def left(self, run: str, wake_at: int | None) -> None:
+        """The run has nothing to do before ``wake_at``; it is no longer in memory."""
+        ...
+
+    def stuck(self, run: str, error: Exception) -> None:
+        """The run cannot be driven by this process; the journal is as it was."""
+        ...
+
+    def broken(self, error: Exception) -> None:
+        """The journal cannot be written: nothing may be driven any more."""
+        ...
+
+
+@define(eq=False)
+class Desk:
+    """The shared surroundings of a runtime's actors.
+
+    Attributes:
+        fence: The epoch that every driver commit carries.
+        random: A random number in [0, 1), for jitter.
+        recorded: Digests of the definition documents known to be in the journal.
+        draining: Set when the runtime is about to stop: record what comes in, begin nothing.
+    """
+
+    journal: Journal
+    fence: int
+    clock: Clock
+    random: Callable[[], float]
+    agents: Mapping[str, Agent]
+    secrets: Secrets
+    drift: DriftPolicy
+    audience: Audience
+    models: dict[str, Ref[ModelMessage]] = field(factory=dict)
+    executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
+    approver: Ref[ApproverMessage] | None = None
+    recorded: set[str] = field(factory=set)
+    draining: bool = False

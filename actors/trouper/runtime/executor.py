@@ -1,0 +1,205 @@
+"""The executor actor: one for each tool of an agent; runs attempts and holds each outcome until it is durable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+from attrs import define
+
+from trouper._clock import Clock
+from trouper.kit import Actor
+from trouper.runtime.desk import Secrets
+from trouper.runtime.protocol import (
+    Abort,
+    AbortAll,
+    Acted,
+    Answered,
+    Deliver,
+    Execute,
+    ExecutorMessage,
+    Holding,
+    Query,
+    Settled,
+)
+from trouper.tools import (
+    Absent,
+    Failed,
+    Found,
+    Returned,
+    Tool,
+    ToolContext,
+    ToolHost,
+    ToolReturn,
+    call_query,
+    call_tool,
+    to_text,
+)
+from trouper_journal import Value
+
+
+@define(eq=False)
+class _Held:
+    """An attempt that is under way, or whose outcome is not durable yet, or whose thread goes on."""
+
+    attempt: int
+    deliver: Deliver
+    scope: trio.CancelScope
+    outcome: Acted | Answered | None = None
+    lingering: bool = False
+
+
+class Executor(Actor[ExecutorMessage]):
+    """Runs the calls of one tool.
+
+    Args:
+        tool: The tool.
+        secrets: Where its secrets come from.
+        clock: Source of time.
+        grace: Seconds that a cancelled call has to end before it is left behind.
+    """
+
+    def __init__(self, tool: Tool, secrets: Secrets, clock: Clock, grace: float) -> None:
+        self._tool = tool
+        self._secrets = secrets
+        self._clock = clock
+        self._grace = grace
+        limit = tool.options.concurrency
+        self._limiter = None if limit is None else trio.CapacityLimiter(limit)
+        self._held: dict[str, _Held] = {}
+        self._host: ToolHost | None = None
+
+    async def started(self) -> None:
+        """Open the nursery that tools work in."""
+        ready = trio.Event()
+        self.context.start_task(self._keep_nursery, ready)
+        await ready.wait()
+
+    async def _keep_nursery(self, ready: trio.Event) -> None:
+        async with trio.open_nursery() as nursery:
+            self._host = ToolHost(nursery, self._clock, grace=self._grace, on_late=self._late)
+            ready.set()
+            await trio.sleep_forever()
+
+    async def receive(self, message: ExecutorMessage) -> bool | None:
+        """Begin, end, forget or look up an attempt; never waits for one."""
+        match message:
+            case Execute() | Query():
+                scope = trio.CancelScope()
+                held = self._held[_key(message.run, message.action)] = _Held(message.attempt, message.deliver, scope)
+                self.context.start_task(self._attempt, message, held)
+            case Abort(run, action):
+                held_one = self._held.get(_key(run, action))
+                if held_one is not None:
+                    held_one.scope.cancel()
+            case AbortAll():
+                for held in self._held.values():
+                    held.scope.cancel()
+            case Settled(run, action, attempt):
+                self._settle(_key(run, action), attempt)
+            case Holding(run, action, attempt, deliver):
+                return self._hand_over(_key(run, action), attempt, deliver)
+        return None
+
+    def _settle(self, key: str, attempt: int) -> None:
+        held = self._held.get(key)
+        if held is not None and held.attempt == attempt and not held.lingering:
+            del self._held[key]
+
+    def _hand_over(self, key: str, attempt: int, deliver: Deliver) -> bool:
+        held = self._held.get(key)
+        if held is None or held.attempt != attempt:
+            return False
+        held.deliver = deliver
+        if held.outcome is not None:
+            deliver(held.outcome)
+        return True
+
+    # ---- one attempt
+
+    async def _attempt(self, message: Execute | Query, held: _Held) -> None:
+        outcome: Acted | Answered
+        with held.scope:
+            if self._limiter is None:
+                outcome = await self._work(message, held)
+            else:
+                async with self._limiter:
+                    outcome = await self._work(message, held)
+        if held.outcome is None:
+            # Cancelled before the tool was called: nothing was run, and a retry is free.
+            outcome = _not_begun(message)
+            held.outcome = outcome
+        held.deliver(held.outcome)
+
+    async def _work(self, message: Execute | Query, held: _Held) -> Acted | Answered:
+        assert self._host is not None
+        context = ToolContext(
+            run=message.run,
+            action=f"{message.run}/{message.action}",
+            effect_key=f"{message.run}/{message.action}",
+            attempt=message.attempt,
+            agent=message.agent,
+            principal=message.principal,
+        )
+        secrets = self._resolve()
+        if isinstance(message, Query):
+            held.outcome = await self._query(message, context, secrets)
+        else:
+            result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
+            held.lingering = isinstance(result, Failed) and result.left
+            held.outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
+        return held.outcome
+
+    def _resolve(self) -> Mapping[str, str]:
+        """The secrets that can be had; the call itself refuses to run without one that it needs."""
+        found: dict[str, str] = {}
+        for parameter, name in self._tool.options.secrets.items():
+            try:
+                found[parameter] = self._secrets(name)
+            except LookupError:
+                continue
+        return found
+
+    async def _query(self, message: Query, context: ToolContext, secrets: Mapping[str, str]) -> Answered:
+        assert self._host is not None
+        answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
+        match answer:
+            case Found(value):
+                found: Value = value  # type: ignore[assignment]  # call_query gives a journal value
+                return Answered(message.action, message.attempt, "found", to_text(found), _beside(found))
+            case Absent():
+                return Answered(message.action, message.attempt, "absent", "")
+            case _:
+                return Answered(message.action, message.attempt, "unknown", answer.reason)
+
+    def _late(self, context: ToolContext, result: ToolReturn, /) -> None:
+        """What was left behind has come back after all."""
+        held = self._held.pop(context.action, None)
+        if held is not None:
+            action = context.action.removeprefix(f"{context.run}/")
+            held.deliver(acted(action, context.attempt, result, late=True))
+
+
+def _key(run: str, action: str) -> str:
+    return f"{run}/{action}"
+
+
+def _not_begun(message: Execute | Query) -> Acted | Answered:
+    text = "cancelled before it began"
+    if isinstance(message, Query):
+        return Answered(message.action, message.attempt, "unknown", text)
+    return Acted(message.action, message.attempt, "tool_error", f"Not started: {text}.")
+
+
+def acted(action: str, attempt: int, result: ToolReturn, *, lingering: bool = False, late: bool = False) -> Acted:
+    """A tool's outcome as an agent is told of it."""
+    match result:
+        case Returned(value):
+            return Acted(action, attempt, "returned", to_text(value), _beside(value), lingering=lingering, late=late)
+        case Failed(kind, message):
+            return Acted(action, attempt, kind, message, lingering=lingering, late=late)
+
+
+def _beside(value: Value) -> Value:
+    """The value where it is more than its text; a text alone is stored once."""
+    return None if isinstance(value, str) else value

@@ -1,0 +1,211 @@
+"""The conversation of the system: every message that its actors exchange.
+
+Requests flow one way only: Runtime → Tree → Agent → Model, Executor, Approver → journal. Answers go back through a
+``deliver`` function that never waits, and an agent that has something to do is rung, once, however many reasons there
+are. So no two actors ever wait for each other, and bounded mailboxes cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+from trouper.core.conversation import Message, ToolSpec, Value
+from trouper.core.exchange import ModelConfig, ModelReply
+from trouper.kit import Request, Terminated
+from trouper.models import Model
+from trouper.tools import Tool
+
+# ---- to a tree and its agent
+
+
+@frozen
+class Wake:
+    """There is news in the run's stream: read it."""
+
+
+@frozen
+class Ring:
+    """An agent's own bell: something was delivered."""
+
+
+TreeMessage: TypeAlias = Wake | Terminated
+AgentMessage: TypeAlias = Wake | Ring
+
+# ---- to a model
+
+
+@frozen
+class Generate:
+    """Make one attempt at one model call."""
+
+    run: str
+    index: int
+    attempt: int
+    model: Model
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    config: ModelConfig
+    deliver: Deliver
+
+
+@frozen
+class Abandon:
+    """Stop waiting for the replies of a run; nothing is delivered."""
+
+    run: str
+
+
+@frozen
+class AbandonAll:
+    """The runtime stops: cancel the calls; each is delivered as lost."""
+
+
+@frozen
+class Calling(Request[bool]):
+    """Is an attempt of this run's call still out? If so, its outcome goes to ``deliver`` from now on."""
+
+    run: str
+    index: int
+    attempt: int
+    deliver: Deliver
+
+
+ModelMessage: TypeAlias = Generate | Abandon | AbandonAll | Calling
+
+# ---- to an executor
+
+
+@frozen
+class Execute:
+    """Make one attempt at one action."""
+
+    run: str
+    action: str
+    attempt: int
+    tool: Tool
+    arguments: Mapping[str, object]
+    agent: str
+    principal: str | None
+    deliver: Deliver
+
+
+@frozen
+class Query:
+    """Ask the tool's query whether an attempt took place."""
+
+    run: str
+    action: str
+    attempt: int
+    tool: Tool
+    arguments: Mapping[str, object]
+    agent: str
+    principal: str | None
+    deliver: Deliver
+
+
+@frozen
+class Abort:
+    """Cancel what is under way for an action; its outcome is delivered as ever."""
+
+    run: str
+    action: str
+
+
+@frozen
+class AbortAll:
+    """The runtime stops: cancel what is under way."""
+
+
+@frozen
+class Settled:
+    """The outcome of this attempt is durable; forget it."""
+
+    run: str
+    action: str
+    attempt: int
+
+
+@frozen
+class Holding(Request[bool]):
+    """Do you hold this attempt, under way or not yet settled? If so, its outcome goes to ``deliver`` from now on."""
+
+    run: str
+    action: str
+    attempt: int
+    deliver: Deliver
+
+
+ExecutorMessage: TypeAlias = Execute | Query | Abort | AbortAll | Settled | Holding
+
+# ---- to an approver
+
+
+@frozen
+class Verdict:
+    """An approver's answer.
+
+    Attributes:
+        gate: ``free`` to run, or ``person``: somebody must be asked.
+    """
+
+    gate: Literal["free", "person"]
+
+
+@frozen
+class Consider(Request[Verdict]):
+    """May this call run?"""
+
+    tool: Tool
+    arguments: Mapping[str, Value]
+
+
+ApproverMessage: TypeAlias = Consider
+
+# ---- what is delivered to an agent
+
+
+@frozen
+class Replied:
+    """A model call came to an end: with a reply, with an error in its place, or (neither) lost with the runtime."""
+
+    index: int
+    attempt: int
+    reply: ModelReply | None
+    error: Exception | None = None
+
+
+@frozen
+class Acted:
+    """An attempt at an action came to an end.
+
+    Attributes:
+        result: ``returned``, or how it failed.
+        lingering: A thread of it goes on, and will be heard of once more.
+        late: It had been given up before.
+    """
+
+    action: str
+    attempt: int
+    result: Literal["returned", "tool_error", "transient", "exception", "timeout", "cancelled"]
+    text: str
+    value: Value = None
+    lingering: bool = False
+    late: bool = False
+
+
+@frozen
+class Answered:
+    """A tool's query answered."""
+
+    action: str
+    attempt: int
+    answer: Literal["found", "absent", "unknown"]
+    text: str
+    value: Value = None
+
+
+Outcome: TypeAlias = Replied | Acted | Answered
+Deliver: TypeAlias = Callable[[Outcome], None]

@@ -1,0 +1,135 @@
+"""From what was delivered to what is recorded: outcomes in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from trouper.core import events as ev
+from trouper.core import wording
+from trouper.core.state import Action, Phase, RunState
+from trouper.errors import ModelError
+from trouper.runtime.protocol import Acted, Answered, Outcome, Replied
+
+SECOND = 1_000_000_000
+
+# Waits between attempts: doubled from half a second, never above a minute; a provider's Retry-After is kept to.
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 60.0
+
+
+def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
+    """When to try again.
+
+    Args:
+        now: Now, ns UTC.
+        attempt: Number of the attempt that failed, from 1.
+        asked: Seconds that the other side asked to wait, or None.
+        jitter: A random number in [0, 1).
+    """
+    wait = min(_FIRST_WAIT * 2.0 ** min(attempt - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
+    return now + int(max(wait, asked or 0.0) * SECOND)
+
+
+class Recorder:
+    """Turns outcomes into events of one run."""
+
+    def __init__(self, now: Callable[[], int], random: Callable[[], float], draining: Callable[[], bool]) -> None:
+        self._now = now
+        self._random = random
+        self._draining = draining
+
+    def record(self, state: RunState, outcome: Outcome) -> Iterator[object]:
+        """The events that an outcome stands for; none for one that no longer matters."""
+        match outcome:
+            case Replied():
+                yield from self._replied(state, outcome)
+            case Acted():
+                yield from self._acted(state, outcome)
+            case Answered():
+                yield from self._answered(state, outcome)
+
+    def _replied(self, state: RunState, outcome: Replied) -> Iterator[object]:
+        call = state.model
+        if call is None or call.phase != "requested" or (call.index, call.attempt) != (outcome.index, outcome.attempt):
+            return
+        if outcome.reply is None:
+            yield self._failed(outcome)
+            return
+        reply, message = outcome.reply, outcome.reply.message
+        content = message.content
+        yield ev.ModelResponded(
+            index=outcome.index,
+            attempt=outcome.attempt,
+            finish=reply.finish_reason,
+            truncated=reply.truncated,
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            model=reply.model,
+            request_id=reply.request_id,
+            text=[dict(part) for part in content] if isinstance(content, tuple) else content,
+            calls=tuple(
+                ev.AskedCall(asked.name, asked.arguments, asked.provider_id, dict(asked.extra) or None)
+                for asked in message.tool_calls
+            ),
+            reasoning=message.reasoning,
+            reasoning_field=message.reasoning_field,
+            refusal=message.refusal,
+            extra=dict(message.extra) or None,
+        )
+
+    def _failed(self, outcome: Replied) -> ev.ModelFailed | ev.ModelLost:
+        error = outcome.error
+        if error is None:
+            return ev.ModelLost(outcome.index, outcome.attempt, "shutdown")
+        if not isinstance(error, ModelError):
+            return ev.ModelFailed(outcome.index, outcome.attempt, message=f"{type(error).__name__}: {error}"[:2000])
+        again = None
+        if error.retryable:
+            again = retry_at(self._now(), outcome.attempt, error.retry_after, self._random())
+        return ev.ModelFailed(outcome.index, outcome.attempt, again, error.status, str(error)[:2000])
+
+    def _acted(self, state: RunState, outcome: Acted) -> Iterator[object]:
+        action = state.action(outcome.action)
+        if action is None or outcome.late or action.phase is not Phase.STARTED or action.attempt != outcome.attempt:
+            yield from self._late(action, outcome)
+        elif outcome.result == "returned":
+            yield _receipt(action, outcome, "returned")
+        elif outcome.result == "tool_error":
+            yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "tool_error", outcome.text)
+        else:
+            cause = outcome.result
+            if cause == "cancelled" and self._draining() and state.cancel is None:
+                yield ev.ActionInterrupted(outcome.action, outcome.attempt, "shutdown", message=outcome.text)
+                return
+            again = None
+            if cause == "transient":
+                again = retry_at(self._now(), outcome.attempt, None, self._random())
+            yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
+
+    def _late(self, action: Action | None, outcome: Acted) -> Iterator[object]:
+        """A late success settles a doubt, and spares a retry; anything else late is a note."""
+        ok = outcome.result == "returned"
+        open_still = action is not None and action.phase in {Phase.UNRESOLVED, Phase.INTERRUPTED}
+        if action is not None and open_still and action.attempt == outcome.attempt and ok:
+            yield _receipt(action, outcome, "late")
+        elif action is not None and open_still and action.attempt == outcome.attempt and outcome.result == "tool_error":
+            yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "late", outcome.text)
+        else:
+            yield ev.ActionReturnedLate(outcome.action, outcome.attempt, "ok" if ok else "error", outcome.text)
+
+    def _answered(self, state: RunState, outcome: Answered) -> Iterator[object]:
+        action = state.action(outcome.action)
+        if action is None or action.phase is not Phase.INTERRUPTED or action.attempt != outcome.attempt:
+            return
+        if outcome.answer == "found":
+            text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
+            yield ev.ActionReceipted(outcome.action, outcome.attempt, "ok", "query", text, outcome.value)
+        else:
+            yield ev.ActionQueried(outcome.action, outcome.attempt, outcome.answer, outcome.text)
+
+
+def _receipt(action: Action, outcome: Acted, evidence: str) -> ev.ActionReceipted:
+    text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
+    return ev.ActionReceipted(
+        outcome.action, outcome.attempt, "ok", "late" if evidence == "late" else "returned", text, outcome.value
+    )

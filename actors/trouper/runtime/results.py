@@ -1,0 +1,72 @@
+"""What a caller gets of a run: how it stands, or how it ended."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from trouper.core.conversation import Message
+from trouper.core.state import Action, RunPhase, RunState, Usage
+from trouper.core.status import status
+from trouper.errors import OutputTruncated, RunCancelled, RunError, RunFailed, StepLimitExceeded
+
+
+@frozen
+class RunResult:
+    """A run as it stands or ended.
+
+    Attributes:
+        run: The run's id.
+        status: ``succeeded``, ``failed``, ``cancelled``, or what it waits for.
+        output: Text of the last reply; None unless it succeeded.
+        messages: The conversation, instructions not among it.
+        usage: Tokens spent, as far as providers told.
+        steps: Super-steps taken.
+        finish_reason: Why the model's last reply ended.
+        in_doubt: Calls of which nobody knows whether they took place.
+    """
+
+    run: str
+    status: str
+    output: str | None
+    messages: tuple[Message, ...]
+    usage: Usage
+    steps: int
+    finish_reason: str
+    in_doubt: tuple[Action, ...]
+
+
+def result_of(state: RunState) -> RunResult:
+    """How a run stands."""
+    return RunResult(
+        run=state.run,
+        status=status(state).label,
+        output=state.output,
+        messages=state.messages,
+        usage=state.usage,
+        steps=state.steps,
+        finish_reason=state.finish,
+        in_doubt=state.in_doubt,
+    )
+
+
+def outcome_of(state: RunState) -> RunResult:
+    """The result of a run that has ended.
+
+    Raises:
+        RunError: It did not succeed; the error carries the result.
+    """
+    result = result_of(state)
+    if state.phase is RunPhase.SUCCEEDED:
+        return result
+    error = _error(state)
+    error.result = result
+    raise error
+
+
+def _error(state: RunState) -> RunError:
+    if state.phase is RunPhase.CANCELLED:
+        by = state.cancel.by.id if state.cancel and state.cancel.by else "somebody"
+        why = f": {state.cancel.reason}" if state.cancel and state.cancel.reason else ""
+        return RunCancelled(state.run, f"cancelled by {by}{why}")
+    kinds = {"step_limit": StepLimitExceeded, "truncated": OutputTruncated}
+    return kinds.get(state.failure or "", RunFailed)(state.run, state.failure_message)

@@ -1,0 +1,77 @@
+"""The handle of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from trouper.core.events import Principal
+from trouper.core.state import RunState
+from trouper.runtime.results import RunResult, outcome_of, result_of
+from trouper_journal import Record
+
+if TYPE_CHECKING:
+    from trouper.runtime.runtime import Runtime
+
+
+@final
+class Run:
+    """A run, by its id. It holds nothing that the journal does not hold: keep it, drop it, get another.
+
+    Attributes:
+        id: The run's id.
+        repeated: Whether the submit that gave this handle repeated an earlier one.
+    """
+
+    __slots__ = ("_runtime", "id", "repeated")
+
+    def __init__(self, runtime: Runtime, run: str, *, repeated: bool = False) -> None:
+        self._runtime = runtime
+        self.id = run
+        self.repeated = repeated
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    async def wait(self) -> RunResult:
+        """Wait until the run has ended.
+
+        A run that waits for a person keeps this waiting too. Being cancelled here ends the waiting, not the run.
+
+        Returns:
+            The result of a run that succeeded.
+
+        Raises:
+            RunFailed, StepLimitExceeded, OutputTruncated, RunCancelled: It ended otherwise; ``result`` has what it
+                came to.
+            UnknownRun: There is no such run.
+            UnknownEvent, JournalCorrupt: This process cannot read its stream; it is left as it is.
+            RuntimeStopped: The runtime stopped first; the run goes on when it is opened again.
+        """
+        return outcome_of(await self._runtime.wait_ended(self.id))
+
+    async def result(self) -> RunResult:
+        """How the run stands now, without waiting."""
+        return result_of(await self.state())
+
+    async def state(self) -> RunState:
+        """The run's state, folded from the journal."""
+        return await self._runtime.commands.state(self.id)
+
+    async def events(self, *, after: int = 0) -> list[tuple[Record, object]]:
+        """The run's records with their events, in order.
+
+        Args:
+            after: Only those with versions above this.
+        """
+        journal = self._runtime.journal
+        return [
+            (record, journal.registry.decode(record)) async for record in journal.read(f"run/{self.id}", after=after)
+        ]
+
+    async def cancel(self, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Ask for the run's end; `wait` tells when it has come."""
+        await self._runtime.cancel(self.id, by=by, reason=reason)
+
+    async def raise_limit(self, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Allow more steps; a run that had failed at its limit goes on."""
+        await self._runtime.raise_limit(self.id, steps, by=by, reason=reason)

@@ -1,0 +1,322 @@
+"""The runtime: opens the journal, recovers, watches, routes, drains."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import final
+
+from attrs import define, field, frozen
+
+from trouper._clock import Clock, SystemClock
+from trouper._ids import Entropy, SystemEntropy
+from trouper.agent import Agent
+from trouper.core.commands import Judgement, Verdict, split_action_id
+from trouper.core.conversation import Message
+from trouper.core.events import REGISTRY, DefinitionAdopted, Limits, Principal
+from trouper.core.state import Action, RunState
+from trouper.core.status import status
+from trouper.errors import DefinitionError, RuntimeStopped, UnknownAgent, VersionConflict
+from trouper.kit import TreeNode
+from trouper.runtime.commands import Commands, PendingApproval, Task
+from trouper.runtime.desk import Desk, DriftPolicy
+from trouper.runtime.planning import definition_writes
+from trouper.runtime.run import Run
+from trouper.runtime.stage import Stage
+from trouper_journal import Domain, Journal, JournalOptions, Value, Write
+
+
+@frozen
+class RuntimeOptions:
+    """How a runtime works.
+
+    Attributes:
+        drift: What to do when an agent is not defined as it was when a run began.
+        max_active: How many runs are in memory at most; others wait in the journal until there is room.
+        drain: Seconds that what is under way has to end when the runtime stops; then it is cancelled, and has as long
+            again for its outcome to be recorded.
+        grace: Seconds that a cancelled tool has to clean up.
+        model_concurrency: How many calls of one model may be out at once; None for no limit.
+        node: Name of this process in the journal.
+        journal: Options of the journal.
+    """
+
+    drift: DriftPolicy = field(factory=DriftPolicy)
+    max_active: int = 1000
+    drain: float = 5.0
+    grace: float = 2.0
+    model_concurrency: int | None = None
+    node: str = "runtime"
+    journal: JournalOptions = field(factory=JournalOptions)
+
+
+@frozen
+class Ports:
+    """What a runtime takes from its surroundings.
+
+    Attributes:
+        secrets: Secrets by name, or a function that gives the secret of a name (LookupError: there is none).
+        clock: Source of time.
+        entropy: Source of ids and randomness.
+    """
+
+    secrets: object = None
+    clock: Clock = field(factory=SystemClock)
+    entropy: Entropy = field(factory=SystemEntropy)
+
+
+@final
+@define(eq=False)
+class Runtime:
+    """A durable runtime of agents over one journal; made by `Runtime.open`."""
+
+    journal: Journal
+    commands: Commands
+    _desk: Desk
+    _stage: Stage
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(
+        path: str | os.PathLike[str] | None,
+        agents: Sequence[Agent],
+        *,
+        secrets: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        options: RuntimeOptions | None = None,
+    ) -> AsyncIterator[Runtime]:
+        """Open a runtime for the length of an ``async with`` block; every unfinished run goes on at once.
+
+        When the block is left, also when it raises or is cancelled, nothing new begins, what is under way has
+        ``options.drain`` seconds to end, and its outcomes are recorded; runs that have not ended go on at the next
+        start.
+
+        Args:
+            path: The journal's file; None for one in memory.
+            agents: The agents that may be asked.
+            secrets: Secrets by name, for tools that declare them.
+            clock: Source of time.
+            entropy: Source of ids and randomness.
+            options: How it works.
+
+        Raises:
+            JournalInUse: Another process, or another runtime of this one, drives the journal.
+            DefinitionError: Two agents of one name.
+            JournalError: The journal cannot be opened.
+        """
+        options = options or RuntimeOptions()
+        clock = clock or SystemClock()
+        entropy = entropy or SystemEntropy()
+        known = _by_name(agents)
+        async with (
+            Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal) as journal,
+            journal.drive(options.node) as fence,
+        ):
+            stage = Stage(options.max_active, options.drain)
+            desk = Desk(
+                journal=journal,
+                fence=fence,
+                clock=clock,
+                random=entropy.fraction,
+                agents=known,
+                secrets=_secrets(secrets or {}),
+                drift=options.drift,
+                audience=stage,
+            )
+            commands = Commands(journal, clock, entropy)
+            async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
+                yield Runtime(journal, commands, desk, stage)
+
+    # ---- asking
+
+    async def submit(
+        self,
+        agent: str,
+        input: str | Sequence[Message],
+        *,
+        command_id: str | None = None,
+        limits: Limits | None = None,
+        by: Principal | str | None = None,
+    ) -> Run:
+        """Ask an agent to do something. When this returns, the run is in the journal and will be driven to its end.
+
+        Args:
+            agent: The agent's name.
+            input: Text, or messages to start from.
+            command_id: Makes the call idempotent, for ever and across processes: the same id with the same content is
+                the same run.
+            limits: Limits instead of the agent's own.
+            by: Who asks.
+
+        Raises:
+            UnknownAgent: No agent of that name was given to this runtime.
+            IdempotencyConflict: The command id was used for something else.
+            InvalidValue: The input cannot be journaled.
+            RuntimeStopped: The runtime is stopping.
+            JournalError: The journal could not be written.
+        """
+        self._check()
+        if agent not in self._desk.agents:
+            names = ", ".join(self._desk.agents) or "none"
+            raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
+        done = await self.commands.submit(Task(agent, input, limits, _principal(by)), command_id)
+        await self._stage.admit(done.run, done.state)
+        return Run(self, done.run, repeated=done.repeated)
+
+    def run(self, run: str) -> Run:
+        """The handle of a run that is in the journal already."""
+        return Run(self, run)
+
+    async def wait_ended(self, run: str) -> RunState:
+        """Wait until a run has ended; its final state. See `Run.wait`."""
+        return await self._stage.wait_ended(run, self.commands)
+
+    # ---- people
+
+    async def approvals(self) -> list[PendingApproval]:
+        """All calls that wait for a person."""
+        return await self.commands.approvals()
+
+    async def approve(
+        self,
+        action: str,
+        *,
+        by: Principal | str,
+        reason: str | None = None,
+        arguments: Mapping[str, Value] | None = None,
+    ) -> Action:
+        """Let a call run, as it is or with other arguments. Repeating a decision changes nothing.
+
+        Args:
+            action: The action's id, from `approvals`.
+            by: Who decides.
+            reason: Why.
+            arguments: Run these instead of the model's; the original is kept beside them.
+
+        Raises:
+            UnknownRun, UnknownAction: No such call.
+            ApprovalConflict: It was denied before, or approved with other arguments.
+            ApprovalError: It does not wait, or the arguments do not fit the tool's schema.
+        """
+        return await self._decide(action, Judgement("approve", _person(by), reason, arguments))
+
+    async def deny(self, action: str, *, by: Principal | str, reason: str | None = None) -> Action:
+        """Refuse a call; the model is told, with the reason. Raises as `approve` does."""
+        return await self._decide(action, Judgement("deny", _person(by), reason))
+
+    async def _decide(self, action: str, judgement: Judgement) -> Action:
+        self._check()
+        found = await self.commands.decide(action, judgement)
+        await self._stage.admit(split_action_id(action)[0])
+        return found
+
+    async def resolve(
+        self, action: str, verdict: Verdict, *, by: Principal | str, evidence: str | None = None
+    ) -> Action:
+        """Settle a call in doubt: ``applied``, ``not_applied``, ``run_again`` or ``abandon``.
+
+        Raises:
+            UnknownRun, UnknownAction: No such call.
+            ResolveError: It is not in doubt, or was settled otherwise.
+        """
+        self._check()
+        found = await self.commands.resolve(action, verdict, by=_person(by), evidence=evidence)
+        await self._stage.admit(split_action_id(action)[0])
+        return found
+
+    async def cancel(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
+        self._check()
+        await self.commands.cancel(run, by=_person(by or "api"), reason=reason)
+        await self._stage.admit(run)
+
+    async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Allow a run more steps; one that had failed at its limit goes on."""
+        self._check()
+        await self.commands.raise_limit(run, steps, by=_person(by or "api"), reason=reason)
+        self._stage.revive(run)
+        await self._stage.admit(run)
+
+    async def adopt(self, run: str, *, by: Principal | str) -> None:
+        """Let a run that waits because its agent's definition changed go on under today's.
+
+        Raises:
+            UnknownRun: No such run.
+            UnknownAgent: Its agent is not registered here.
+        """
+        self._check()
+        while True:
+            state = await self.commands.state(run)
+            agent = self._desk.agents.get(state.agent)
+            if agent is None:
+                raise UnknownAgent(f"run {run} belongs to agent {state.agent!r}, which is not registered here")
+            definition = agent.definition
+            if state.ended or not state.started or state.definition == definition.digest:
+                return
+            event = DefinitionAdopted(
+                definition.digest, definition.contract_digest, definition.prose_digest, _person(by)
+            )
+            own = Write(
+                f"run/{run}",
+                [event],
+                expected=state.version,
+                label=status(state).label,
+                domain=Domain(f"run/{run}", state.salt),
+            )
+            try:
+                await self.journal.commit([*definition_writes(self._desk, agent)], fence=self._desk.fence)
+            except VersionConflict:
+                self._desk.recorded.add(definition.digest)
+            try:
+                await self.journal.commit([own])
+            except VersionConflict:
+                continue
+            await self._stage.admit(run)
+            return
+
+    # ---- looking
+
+    def tree(self) -> TreeNode:
+        """The living actors, with states and mailbox depths."""
+        return self._stage.tree()
+
+    @property
+    def active(self) -> int:
+        """How many runs are in memory."""
+        return self._stage.active
+
+    def _check(self) -> None:
+        if self._stage.failure is not None:
+            raise self._stage.failure
+        if self._desk.draining:
+            raise RuntimeStopped("the runtime is stopping")
+
+
+def _by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
+    known: dict[str, Agent] = {}
+    for agent in agents:
+        if agent.name in known:
+            raise DefinitionError(f"two agents are called {agent.name}")
+        known[agent.name] = agent
+    return known
+
+
+class _secrets:  # noqa: N801 -- a function with data
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self._known = known
+
+    def __call__(self, name: str) -> str:
+        return self._known[name]
+
+    def __repr__(self) -> str:
+        return "<secrets>"
+
+
+def _principal(by: Principal | str | None) -> Principal | None:
+    return Principal(by) if isinstance(by, str) else by
+
+
+def _person(by: Principal | str) -> Principal:
+    return Principal(by) if isinstance(by, str) else by

@@ -1,0 +1,335 @@
+"""Who is on stage: which runs are in memory, who waits for them, and how they come and go.
+
+A run is put on stage when it is submitted, when somebody appended to its stream, when its alarm goes off, or at the
+start because it had not ended; it leaves when it has nothing to do. There is room for so many at a time: the others
+wait where they are safe, in the journal, and are found there again when there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import final
+
+import trio
+from attrs import define, field
+
+from trouper.core.state import RunState
+from trouper.core.status import RUNNING
+from trouper.errors import ActorError, RuntimeStopped, TrouperError
+from trouper.kit import ActorSystem, Ref, TreeNode, open_system
+from trouper.runtime.agent import AgentActor
+from trouper.runtime.approver import PeopleApprover
+from trouper.runtime.commands import Commands
+from trouper.runtime.desk import Desk
+from trouper.runtime.executor import Executor
+from trouper.runtime.model import ModelActor
+from trouper.runtime.protocol import AbandonAll, AbortAll, ModelMessage, TreeMessage, Wake
+from trouper.runtime.tree import Tree
+
+
+@define(eq=False)
+class _Live:
+    """A run in memory; ``tree`` comes a moment after the decision to put it there."""
+
+    tree: Ref[TreeMessage] | None = None
+    news: bool = False
+
+
+@define(eq=False)
+class _Waiter:
+    done: trio.Event = field(factory=trio.Event)
+    state: RunState | None = None
+    error: Exception | None = None
+
+
+@final
+class Stage:
+    """The runs in memory, and their audience.
+
+    Args:
+        room: How many runs may be in memory.
+        drain: Seconds that what is under way has to end.
+    """
+
+    def __init__(self, room: int, drain: float) -> None:
+        self._room = room
+        self._drain = drain
+        self._live: dict[str, _Live] = {}
+        self._waiters: dict[str, list[_Waiter]] = {}
+        self._stuck: dict[str, Exception] = {}
+        self._left_out = False
+        self._empty = trio.Event()
+        self._kick = trio.Event()
+        self._alarm: int | None = None
+        self._alarm_changed = trio.Event()
+        self._activations = 0
+        self.failure: TrouperError | None = None
+        self._desk: Desk
+        self._system: ActorSystem
+
+    @property
+    def active(self) -> int:
+        """How many runs are in memory."""
+        return len(self._live)
+
+    def tree(self) -> TreeNode:
+        """The living actors."""
+        return self._system.tree()
+
+    # ---- opening and closing
+
+    @asynccontextmanager
+    async def open(self, desk: Desk, *, grace: float, model_concurrency: int | None) -> AsyncIterator[None]:
+        """Keep the actors for the length of a block.
+
+        They live in a task of their own that outer cancellation does not reach: what is under way when the block is
+        cancelled is first brought to a recorded end, in bounded time.
+        """
+        self._desk = desk
+        async with trio.open_nursery() as nursery:
+            stop = trio.Event()
+            await nursery.start(self._host, grace, model_concurrency, stop)
+            try:
+                yield
+            finally:
+                with trio.CancelScope(shield=True):
+                    await self._bring_to_end()
+                    stop.set()
+
+    async def _host(
+        self,
+        grace: float,
+        model_concurrency: int | None,
+        stop: trio.Event,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        with trio.CancelScope(shield=True):
+            async with open_system(name="trouper", clock=self._desk.clock) as self._system:
+                await self._hire(grace, model_concurrency)
+                async with trio.open_nursery() as watchers:
+                    watchers.start_soon(self._listen)
+                    watchers.start_soon(self._ring_alarms)
+                    watchers.start_soon(self._put_on)
+                    task_status.started()
+                    await stop.wait()
+                    watchers.cancel_scope.cancel()
+                with self._desk.clock.timeout(self._drain) as limit:
+                    await self._system.stop()
+                if limit.cancelled_caught:
+                    self._system.cancel()
+
+    async def _hire(self, grace: float, model_concurrency: int | None) -> None:
+        desk = self._desk
+        desk.approver = await self._system.spawn(PeopleApprover(), name="approver")
+        hired: dict[int, Ref[ModelMessage]] = {}
+        for agent in desk.agents.values():
+            if id(agent.model) not in hired:
+                name = f"model-{len(hired) + 1}"
+                ref = await self._system.spawn(ModelActor(model_concurrency), name=name, mailbox=1000)
+                hired[id(agent.model)] = ref
+            desk.models[agent.name] = hired[id(agent.model)]
+            for tool in agent.tools:
+                executor = Executor(tool, desk.secrets, desk.clock, grace)
+                desk.executors[agent.name, tool.name] = await self._system.spawn(
+                    executor, name=f"executor-{agent.name}-{tool.name}", mailbox=1000
+                )
+
+    async def _bring_to_end(self) -> None:
+        """Begin nothing more; wait for what is under way, then cancel it, and wait for that too."""
+        clock = self._desk.clock
+        self._desk.draining = True
+        self._kick.set()
+        for run in list(self._live):
+            self._tell(run)
+        with clock.timeout(self._drain):
+            await self._emptied()
+        if self._live:
+            for executor in self._desk.executors.values():
+                await executor.tell(AbortAll())
+            for model in set(self._desk.models.values()):
+                await model.tell(AbandonAll())
+            with clock.timeout(self._drain):
+                await self._emptied()
+        for run in list(self._waiters):
+            self._answer(run, error=self.failure or RuntimeStopped(f"the runtime stopped before run {run} had ended"))
+
+    async def _emptied(self) -> None:
+        while self._live:
+            self._empty = trio.Event()
+            await self._empty.wait()
+
+    # ---- coming and going
+
+    async def admit(self, run: str, known: RunState | None = None) -> None:
+        """Put a run on stage, or tell it that there is news if it is there.
+
+        Args:
+            run: The run's id.
+            known: Its state, where it was submitted just now.
+        """
+        if self._desk.draining or self.failure is not None:
+            return
+        live = self._live.get(run)
+        if live is not None:
+            live.news = live.news or live.tree is None
+            self._tell(run)
+            return
+        if len(self._live) >= self._room:
+            self._left_out = True
+            return
+        self._stuck.pop(run, None)
+        live = self._live[run] = _Live()
+        self._activations += 1
+        states = [known] if known is not None else []
+
+        def make() -> AgentActor:
+            return AgentActor(run, self._desk, states.pop() if states else None)
+
+        tree = Tree(run, make, lambda error: self.stuck(run, error))
+        try:
+            live.tree = await self._system.spawn(tree, name=f"run-{run}-{self._activations}", mailbox=8)
+        except BaseException:
+            if self._live.get(run) is live:
+                self._off(run)
+            raise
+        if live.news:
+            self._tell(run)
+
+    def _tell(self, run: str) -> None:
+        live = self._live.get(run)
+        if live is None or live.tree is None:
+            return
+        try:
+            live.tree.tell_nowait(Wake())
+        except ActorError:
+            # Full: word of news is in there already. Stopped: it reads the stream anew when it is next put on.
+            return
+
+    def _off(self, run: str) -> None:
+        self._live.pop(run, None)
+        if not self._live:
+            self._empty.set()
+        if self._left_out:
+            self._kick.set()
+
+    # ---- the audience of the agents
+
+    def ended(self, state: RunState) -> None:
+        """The run is over, durably."""
+        self._answer(state.run, state=state)
+
+    def left(self, run: str, wake_at: int | None) -> None:
+        """The run has nothing to do before ``wake_at``."""
+        self._off(run)
+        if wake_at is not None and (self._alarm is None or wake_at < self._alarm):
+            self._alarm = wake_at
+            self._alarm_changed.set()
+
+    def stuck(self, run: str, error: Exception) -> None:
+        """The run cannot be driven by this process."""
+        self._stuck[run] = error
+        self._off(run)
+        self._answer(run, error=error)
+
+    def broken(self, error: Exception) -> None:
+        """The journal cannot be written."""
+        if self.failure is None:
+            failure = error if isinstance(error, TrouperError) else TrouperError(str(error))
+            self.failure = failure
+        self._live.clear()
+        self._empty.set()
+        self._desk.draining = True
+        for run in list(self._waiters):
+            self._answer(run, error=self.failure)
+
+    def revive(self, run: str) -> None:
+        """Forget that a run could not be driven."""
+        self._stuck.pop(run, None)
+
+    # ---- waiting for runs
+
+    async def wait_ended(self, run: str, commands: Commands) -> RunState:
+        """Wait until a run has ended; its final state."""
+        waiter = _Waiter()
+        self._waiters.setdefault(run, []).append(waiter)
+        try:
+            if run not in self._live:
+                state = await commands.state(run)
+                if state.ended:
+                    return state
+                if run in self._stuck:
+                    raise self._stuck[run]
+            if self.failure is not None:
+                raise self.failure
+            await waiter.done.wait()
+        finally:
+            self._forget(run, waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        assert waiter.state is not None
+        return waiter.state
+
+    def _forget(self, run: str, waiter: _Waiter) -> None:
+        waiting = self._waiters.get(run, [])
+        if waiter in waiting:
+            waiting.remove(waiter)
+        if not waiting:
+            self._waiters.pop(run, None)
+
+    def _answer(self, run: str, *, state: RunState | None = None, error: Exception | None = None) -> None:
+        for waiter in self._waiters.pop(run, []):
+            waiter.state, waiter.error = state, error
+            waiter.done.set()
+
+    # ---- watching the journal
+
+    async def _listen(self) -> None:
+        """Other processes append too; each of their commits may make a run due."""
+        async with self._desk.journal.news() as news:
+            while True:
+                await news.wait()
+                self._kick.set()
+
+    async def _ring_alarms(self) -> None:
+        while True:
+            self._alarm_changed = trio.Event()
+            if self._alarm is None:
+                await self._alarm_changed.wait()
+                continue
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._cancel_on_change, scope)
+                    await self._desk.clock.sleep_until(self._alarm)
+                    self._alarm = None
+                    self._kick.set()
+                    scope.cancel()
+
+    async def _cancel_on_change(self, scope: trio.CancelScope) -> None:
+        await self._alarm_changed.wait()
+        scope.cancel()
+
+    async def _put_on(self) -> None:
+        """Put on stage what had not ended at the start, and from then on whatever becomes due."""
+        await self._scan(label=RUNNING)
+        while True:
+            self._kick = trio.Event()
+            await self._scan()
+            if self._left_out and len(self._live) < self._room:
+                self._left_out = False
+                await self._scan(label=RUNNING)
+            await self._kick.wait()
+
+    async def _scan(self, label: str | None = None) -> None:
+        journal = self._desk.journal
+        due = None if label else self._desk.clock.now()
+        async for head in journal.streams(label=label, prefix="run/", wake_before=due):
+            run = head.stream.removeprefix("run/")
+            if run not in self._stuck:
+                await self.admit(run)
+            if self._left_out or self._desk.draining:
+                break
+        moment = await journal.next_wake(after=self._desk.clock.now())
+        if moment is not None and (self._alarm is None or moment < self._alarm):
+            self._alarm = moment
+            self._alarm_changed.set()
