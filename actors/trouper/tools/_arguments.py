@@ -47,7 +47,7 @@ def parse_arguments(raw: str) -> dict[str, Value]:
     try:
         value = json.loads(raw, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
     except json.JSONDecodeError as error:
-        raise _unread(f"{error.msg} at line {error.lineno}, column {error.colno}") from error
+        raise _unread(f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise _unread("nested too deeply") from error
     if not isinstance(value, dict):
