@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from typing import Protocol, runtime_checkable
 
 from trouper.core.conversation import Message, ToolSpec, Value
@@ -83,8 +83,19 @@ async def astream(
         for chunk in pieces(await model.agenerate(messages, tools, config)):
             yield chunk
         return
-    async for chunk in model.astream(messages, tools, config):
-        yield chunk
+    async with _closed(model.astream(messages, tools, config)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+@asynccontextmanager
+async def _closed(chunks: AsyncIterator[Chunk]) -> AsyncIterator[AsyncIterator[Chunk]]:
+    """Close a model's stream at the end of the block, if it is of a kind that can be closed."""
+    try:
+        yield chunks
+    finally:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
 
 
 def pieces(reply: ModelReply) -> list[Chunk]:
@@ -104,7 +115,7 @@ def pieces(reply: ModelReply) -> list[Chunk]:
     return [*chunks, UsageDelta(reply.usage), Finished(reply)]
 
 
-async def collect(chunks: AsyncGenerator[Chunk, None]) -> ModelReply:
+async def collect(chunks: AsyncIterator[Chunk]) -> ModelReply:
     """Read a streamed reply to its end and close the stream, also when cancelled.
 
     Returns:
@@ -113,7 +124,7 @@ async def collect(chunks: AsyncGenerator[Chunk, None]) -> ModelReply:
     Raises:
         ModelError: If the stream ended without `Finished`.
     """
-    async with aclosing(chunks):
+    async with _closed(chunks):
         async for chunk in chunks:
             if isinstance(chunk, Finished):
                 return chunk.reply
