@@ -108,12 +108,44 @@ class Runtime:
         """
         options = options or RuntimeOptions()
         clock = clock or SystemClock()
-        entropy = entropy or SystemEntropy()
-        known = _by_name(agents)
+        _by_name(agents)
         async with (
             Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal) as journal,
-            journal.drive(options.node) as fence,
+            Runtime.over(journal, agents, secrets=secrets, clock=clock, entropy=entropy, options=options) as runtime,
         ):
+            yield runtime
+
+    @staticmethod
+    @asynccontextmanager
+    async def over(
+        journal: Journal,
+        agents: Sequence[Agent],
+        *,
+        secrets: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        options: RuntimeOptions | None = None,
+    ) -> AsyncIterator[Runtime]:
+        """Open a runtime over a journal that is open already, such as one over a storage engine of your own.
+
+        Args:
+            journal: The journal, opened with `trouper.REGISTRY`; it stays open when the block is left.
+            agents: As for `open`.
+            secrets: As for `open`.
+            clock: As for `open`.
+            entropy: As for `open`.
+            options: As for `open`, but for ``options.journal``, which has no say here.
+
+        Raises:
+            JournalInUse: Another process, or another runtime of this one, drives the journal.
+            DefinitionError: Two agents of one name.
+            JournalError: The journal cannot be written.
+        """
+        options = options or RuntimeOptions()
+        clock = clock or SystemClock()
+        entropy = entropy or SystemEntropy()
+        known = _by_name(agents)
+        async with journal.drive(options.node) as fence:
             stage = Stage(options.max_active, options.drain)
             desk = Desk(
                 journal=journal,
