@@ -193,7 +193,7 @@ async def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("answer", [Wait(trio.Event(), "late"), Chunks([{"content": "a"}, trio.Event()])])
 async def test_a_server_that_falls_silent_times_out(answer: Answer) -> None:
-    options = OpenAIOptions(timeout=0.05)
+    options = OpenAIOptions(timeout=0.3)
     with trio.fail_after(30):
         async with (
             strict_stub([answer]) as stub,
