@@ -154,6 +154,7 @@ class _Checker:
                 progress(self.position, head.position)
         await self._check_spans([self.span] if self.span is not None else [])
         self._check_head(head)
+        await self._check_beyond(head)
         await self._check_index(head)
 
     async def _check_page(self, page: Sequence[Record]) -> None:
@@ -265,6 +266,14 @@ class _Checker:
             return
         if kept != self.range:
             self.note("head", f"the head's tree has the root {kept.root().hex()}, not that of the records")
+
+    async def _check_beyond(self, head: Head) -> None:
+        """A record beyond the head is a commit made meanwhile, unless the head now does not know of it either."""
+        for record in await self.store.read_all(head.position, 1):
+            now = (await self.store.load((), ())).head
+            if now.position < record.position:
+                message = f"the record stands beyond the head, which is at position {now.position}"
+                self.note("position", message, record.position, record.stream)
 
     async def _check_index(self, head: Head) -> None:
         """Compare the index of streams; those that moved on meanwhile are past what was checked."""

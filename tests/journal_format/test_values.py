@@ -188,9 +188,7 @@ class Number(int):
 
 
 def test_subclasses_come_back_as_the_plain_type() -> None:
-    value: Value = OrderedDict[str, Value](
-        {Text("a"): (Text("b"), Number(3), Number(2**70)), "c": MappingProxyType({"d": 1})}
-    )
+    parts: dict[str, Value] = {Text("a"): (Text("b"), Number(3), Number(2**70)), "c": MappingProxyType({"d": 1})}
     back = unpack(pack(OrderedDict(parts)))
     assert exactly(back, {"a": ["b", 3, 2**70], "c": {"d": 1}})
 
