@@ -44,7 +44,7 @@ class AgentActor(Actor[AgentMessage]):
         self._news = known is None
         self._fresh = True
         # A stream that somebody else appended to stays due until its driver has appended again.
-        self._overdue = True
+        self._overdue = known is not None
         self._announced = False
 
     async def started(self) -> None:
@@ -116,7 +116,7 @@ class AgentActor(Actor[AgentMessage]):
             page = await self._desk.journal.read_page(self._stream, after=self._state.version, limit=_PAGE)
             for record in page:
                 self._state = evolve(self._state, self._desk.journal.registry.decode(record))
-                self._overdue = self._overdue or record.wake_at is not None
+                self._overdue = record.wake_at is not None and record.wake_at <= self._desk.clock.now()
             if len(page) < _PAGE:
                 break
         self._fresh = self._fresh or bool(page)

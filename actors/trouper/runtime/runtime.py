@@ -194,7 +194,8 @@ class Runtime:
             names = ", ".join(self._desk.agents) or "none"
             raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
         done = await self.commands.submit(Task(agent, input, limits, _principal(by)), command_id)
-        await self._stage.admit(done.run, done.state)
+        if not done.repeated:
+            await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
 
     def run(self, run: str) -> Run:

@@ -1,0 +1,36 @@
+"""Every Python snippet in README and docs is run, in the order of its page, in one namespace and an empty folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+_HOME = Path.cwd()
+
+
+def _into_empty_folder(namespace: dict[str, object]) -> None:
+    folder = tempfile.TemporaryDirectory()
+    namespace["_folder"] = folder
+    # attrs, dataclasses and pydantic resolve annotations through the module of a class.
+    namespace["__name__"] = "__main__"
+    os.chdir(folder.name)
+
+
+def _back_home(namespace: dict[str, object]) -> None:
+    os.chdir(_HOME)
+    folder = namespace["_folder"]
+    assert isinstance(folder, tempfile.TemporaryDirectory)
+    folder.cleanup()
+
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(), SkipParser()],
+    patterns=["*.md"],
+    excludes=["README.md", "CHANGELOG.md"],
+    setup=_into_empty_folder,
+    teardown=_back_home,
+).pytest()
