@@ -125,7 +125,8 @@ class Writer:
             raise _again(self._broken)
         slot = _Slot(proposal)
         self._queue.append(slot)
-        self._work.unpark()
+        if self._work:
+            self._work.unpark()
         verdict = await slot.wait()
         if isinstance(verdict, JournalError):
             raise verdict

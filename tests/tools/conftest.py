@@ -1,31 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
-import attrs
 import pytest
 import trio
 
 from trouper._clock import SystemClock
 from trouper.tools import Tool, ToolContext, ToolHost, ToolReturn, call_tool
-
-
-@attrs.define
-class LateNews:
-    """What tools brought after their calls had been given up."""
-
-    outcomes: list[ToolReturn] = attrs.Factory(list)
-    arrived: trio.Event = attrs.Factory(trio.Event)
-
-    def __call__(self, context: ToolContext, outcome: ToolReturn, /) -> None:
-        self.outcomes.append(outcome)
-        self.arrived.set()
-
-
-@pytest.fixture
-def late() -> LateNews:
-    return LateNews()
 
 
 @pytest.fixture
@@ -34,14 +15,8 @@ def context() -> ToolContext:
 
 
 @pytest.fixture
-def host(nursery: trio.Nursery, late: LateNews) -> ToolHost:
-    return ToolHost(nursery=nursery, clock=SystemClock(), limiter=trio.CapacityLimiter(4), grace=5, on_late=late)
-
-
-class Caller(Protocol):
-    def __call__(
-        self, tool: Tool[..., object], raw: str = "{}", *, secrets: Mapping[str, str] | None = None
-    ) -> Awaitable[ToolReturn]: ...
+def host(nursery: trio.Nursery) -> ToolHost:
+    return ToolHost(nursery=nursery, clock=SystemClock(), limiter=trio.CapacityLimiter(4), grace=5)
 
 
 @pytest.fixture

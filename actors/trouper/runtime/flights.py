@@ -109,7 +109,6 @@ class Flights:
             self._run,
             launch.index,
             launch.attempt,
-            agent.model,
             conversation(agent, state, launch.closing),
             () if launch.closing else agent.specs,
             agent.config,

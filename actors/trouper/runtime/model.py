@@ -6,6 +6,7 @@ import trio
 from attrs import define
 
 from trouper.kit import Actor
+from trouper.models import Model
 from trouper.runtime.protocol import Abandon, AbandonAll, Calling, Deliver, Generate, ModelMessage, Replied
 
 
@@ -21,12 +22,20 @@ class ModelActor(Actor[ModelMessage]):
     """Makes the calls of one model.
 
     Args:
+        model: The model.
         concurrency: How many calls may be out at once; None for no limit.
     """
 
-    def __init__(self, concurrency: int | None = None) -> None:
+    def __init__(self, model: Model, concurrency: int | None = None) -> None:
+        self._model = model
         self._limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
         self._calls: dict[str, _Call] = {}
+
+    async def stopped(self) -> None:
+        """Close the model's connections, if it keeps any."""
+        close = getattr(self._model, "aclose", None)
+        if close is not None:
+            await close()
 
     async def receive(self, message: ModelMessage) -> bool | None:
         """Start a call, end one, or tell whether one is out."""
@@ -65,10 +74,10 @@ class ModelActor(Actor[ModelMessage]):
     async def _attempt(self, message: Generate) -> Replied:
         try:
             if self._limiter is None:
-                reply = await message.model.agenerate(message.messages, message.tools, message.config)
+                reply = await self._model.agenerate(message.messages, message.tools, message.config)
             else:
                 async with self._limiter:
-                    reply = await message.model.agenerate(message.messages, message.tools, message.config)
+                    reply = await self._model.agenerate(message.messages, message.tools, message.config)
         except Exception as error:  # noqa: BLE001 -- whatever a model raises is an outcome of its call
             return Replied(message.index, message.attempt, None, error)
         return Replied(message.index, message.attempt, reply)

@@ -15,7 +15,6 @@ from attrs import frozen
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.kit import Request, Terminated
-from trouper.models import Model
 from trouper.tools import Tool
 
 # ---- to a tree and its agent
@@ -44,7 +43,6 @@ class Generate:
     run: str
     index: int
     attempt: int
-    model: Model
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     config: ModelConfig

@@ -126,7 +126,7 @@ class Stage:
         for agent in desk.agents.values():
             if id(agent.model) not in hired:
                 name = f"model-{len(hired) + 1}"
-                ref = await self._system.spawn(ModelActor(model_concurrency), name=name, mailbox=1000)
+                ref = await self._system.spawn(ModelActor(agent.model, model_concurrency), name=name, mailbox=1000)
                 hired[id(agent.model)] = ref
             desk.models[agent.name] = hired[id(agent.model)]
             for tool in agent.tools:
