@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from trouper.kit import Actor, ActorStopped, Ref, Request, State, Supervision, Terminated, open_system
+from trouper.kit import Actor, ActorStopped, Ref, Reply, Request, State, Supervision, Terminated, open_system
 
 
 @attrs.frozen
@@ -189,16 +189,51 @@ async def test_cancelling_the_block_ends_everything_wherever_it_is(place: str, s
     assert len(outcomes) == 1
 
 
-@given(st.random_module())
+@given(st.random_module(), st.booleans())
 @settings(deadline=None)
-async def test_an_actor_cancelled_as_soon_as_it_is_spawned_ends_whether_or_not_it_had_a_turn(seed: object) -> None:
+async def test_a_cancelled_actor_takes_no_message_more_whether_or_not_it_had_a_turn(seed: object, turn: bool) -> None:
     events: list[str] = []
     async with open_system() as system:
-        ref = await system.spawn(Slow("started", events))
+        ref = await system.spawn(Slow("nowhere", events))
+        if turn:
+            await wait_all_tasks_blocked()
         ref.tell_nowait(Job(1))
         ref.cancel()
         assert await ref.wait_stopped() == Terminated(ref.name, "cancelled")
-    assert events in ([], ["started", "cancelled started"])
+    assert events in ([], ["started"])
+
+
+async def test_an_actor_whose_block_is_cancelled_ends_after_its_tasks_have() -> None:
+    gate = trio.Event()
+    outcomes: list[object] = []
+
+    class Careful(Actor[Job]):
+        async def receive(self, message: Job) -> None:
+            self.context.start_task(self.write, message, self.context.reply_later(message))
+
+        async def write(self, message: Job, reply: Reply[int]) -> None:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
+            reply.send(message.number)
+
+    async def block(scope: trio.CancelScope, refs: list[Ref[Job]]) -> None:
+        with scope:
+            async with open_system() as system:
+                refs.append(await system.spawn(Careful()))
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+        refs: list[Ref[Job]] = []
+        nursery.start_soon(block, scope, refs)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(_drive, refs[0], "idle", outcomes)
+        await wait_all_tasks_blocked()
+        scope.cancel()
+        await wait_all_tasks_blocked()
+        assert refs[0].statistics().state.alive
+        gate.set()
+    assert outcomes == [7]
 
 
 async def test_a_cancel_during_back_off_ends_the_wait() -> None:

@@ -441,6 +441,55 @@ async def test_a_failure_inside_a_cancelled_nursery_of_the_handler_is_kept() -> 
     assert isinstance(ended.cause, ExceptionGroup)
 
 
+async def test_what_is_no_exception_goes_through_and_ends_the_block() -> None:
+    class Halt(BaseException):
+        pass
+
+    class Halting(Actor[Do]):
+        async def receive(self, message: Do) -> None:
+            raise BaseExceptionGroup("mixed", [ValueError(), Halt()])
+
+    async def block() -> None:
+        async with open_system() as system:
+            ref = await system.spawn(Halting(), supervision=STOP)
+            await ref.tell(Do(""))
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await block()
+    assert caught.value.subgroup(Halt) is not None
+    assert caught.value.subgroup(ValueError) is None
+
+
+@given(st.random_module())
+@settings(deadline=None, max_examples=50)
+async def test_a_message_that_arrives_with_a_failure_is_left_to_the_next_instance(seed: object) -> None:
+    handled: list[int] = []
+
+    class Numbered(Actor[Do]):
+        count = 0
+
+        async def started(self) -> None:
+            Numbered.count += 1
+            self.number = Numbered.count
+
+        async def receive(self, message: Do) -> None:
+            if message.what == "task":
+                self.context.start_task(self.spoil)
+            else:
+                handled.append(self.number)
+
+        async def spoil(self) -> None:
+            self.context.ref.tell_nowait(Do("late"))
+            raise ValueError
+
+    async with open_system() as system:
+        ref = await system.spawn(Numbered, supervision=AT_ONCE)
+        await ref.tell(Do("task"))
+        await wait_all_tasks_blocked()
+    assert handled == [2]
+
+
 async def test_an_instance_serves_one_spawn_and_cannot_be_restarted() -> None:
     async with open_system() as system:
         with pytest.raises(ValueError, match="restart needs a factory"):

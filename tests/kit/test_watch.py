@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from trouper.kit import STOP, Actor, Ref, Request, Supervision, Terminated, open_system
+from trouper.kit._ref import cell_of
 
 
 class Fragile(Actor[str]):
@@ -136,35 +137,42 @@ async def test_news_goes_beyond_the_bound_of_a_full_mailbox() -> None:
 
 
 async def test_senders_keep_waiting_while_news_holds_the_mailbox_above_its_bound() -> None:
-    gate = trio.Event()
-    depths: list[int] = []
+    steps = trio.Semaphore(0)
+
+    class Stepper(Actor[Ref[str] | Terminated | str]):
+        async def receive(self, message: Ref[str] | Terminated | str) -> None:
+            if isinstance(message, Ref):
+                self.context.watch(message)
+            else:
+                await steps.acquire()
+
     async with open_system() as system, trio.open_nursery() as nursery:
-        watcher = await system.spawn(Watcher([], gate), mailbox=1)
+        stepper = await system.spawn(Stepper(), mailbox=1)
         refs = [await system.spawn(Fragile()) for _ in range(3)]
         for ref in refs:
-            await watcher.ask(Watch(ref))
-        await watcher.tell("block")
+            await stepper.tell(ref)
         await wait_all_tasks_blocked()
-        await watcher.tell("fill")
         for ref in refs:
             await ref.stop()
-        nursery.start_soon(watcher.tell, "late")
-        await wait_all_tasks_blocked()
-        depths.append(watcher.statistics().mailbox)
-        gate.set()
-        await wait_all_tasks_blocked()
-        depths.append(watcher.statistics().mailbox)
-        assert watcher.statistics().handled == 3 + 3 + 3
-    assert depths == [4, 0]
+        nursery.start_soon(stepper.tell, "a")
+        nursery.start_soon(stepper.tell, "b")
+        seen: list[tuple[int, int]] = []
+        for _ in range(6):
+            await wait_all_tasks_blocked()
+            seen.append((stepper.statistics().mailbox, stepper.statistics().waiting_senders))
+            steps.release()
+        # One is in hand. Room for a sender is made only when the news is below the bound.
+        assert seen == [(2, 2), (1, 2), (1, 1), (1, 0), (0, 0), (0, 0)]
 
 
-async def test_a_watcher_that_has_ended_gets_no_news_and_holds_nothing() -> None:
+async def test_a_watcher_that_has_ended_gets_no_news_and_is_let_go() -> None:
     news: list[Terminated] = []
     async with open_system() as system:
         watcher = await system.spawn(Watcher(news))
         ref = await system.spawn(Fragile())
         await watcher.ask(Watch(ref))
         await watcher.stop()
+        assert not cell_of(ref).watchers
         await ref.stop()
         assert (news, watcher.statistics().mailbox) == ([], 0)
 

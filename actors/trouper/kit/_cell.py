@@ -107,6 +107,8 @@ class Cell:
         self._failure: Exception | None = None
         self._moments: tuple[int, ...] = ()
         self._cancelled = False
+        # Set with a cancel of the scope: a reader that was woken before must not take what woke it.
+        self._halted = False
         self._owned: OwnedNursery | None = None
         self._ended: trio.Event | None = None
         self.watchers: dict[Cell, None] | None = None
@@ -135,13 +137,14 @@ class Cell:
 
     def cancel(self) -> None:
         """End at the next checkpoint, handling nothing more."""
-        self._cancelled = True
+        self._cancelled = self._halted = True
         self._scope.cancel()
 
     def fail(self, error: Exception) -> None:
         """Fail from outside the handler: an owned task raised, or a child escalated. The first failure counts."""
         if self._failure is None:
             self._failure = error
+            self._halted = True
             self._scope.cancel()
 
     async def wait_ended(self) -> Terminated:
@@ -215,6 +218,7 @@ class Cell:
         if failure is not None:
             self._settle_hands(ActorFailed(self.path, failure))
             self._failure = None
+            self._halted = False
             self._scope = trio.CancelScope()
         return failure
 
@@ -248,6 +252,8 @@ class Cell:
         queue = mailbox.queue
         left = BURST
         while True:
+            if self._halted:
+                await trio.lowlevel.checkpoint()
             if not queue:
                 if mailbox.closed:
                     return

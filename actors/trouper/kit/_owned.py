@@ -49,8 +49,6 @@ class OwnedNursery:
         This is the join of a nursery and like it cannot be cancelled: everything inside was.
         """
         self._closed.set()
-        if self._nursery is not None and len(self._nursery.child_tasks) > 0:
-            self._nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await self._done.wait()
 
