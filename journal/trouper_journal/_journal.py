@@ -5,50 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
+from functools import partial
 from typing import final
 
-import attrs
 import trio
 
 from trouper_journal._clock import Clock, SystemClock
-from trouper_journal._errors import JournalInUse
+from trouper_journal._errors import JournalClosed, JournalInUse
 from trouper_journal._lock import DriverLock
-from trouper_journal._memory import MemoryStore
 from trouper_journal._news import NewsHub
+from trouper_journal._opening import Opening, Provider, Storage, open_storage
 from trouper_journal._options import JournalOptions
-from trouper_journal._proposals import Proposer, check_name
+from trouper_journal._proposals import MAX_INT, Proposer, check_name, is_name
 from trouper_journal._records import Committed, Key, KeyEntry, Record, Snapshot, StreamHead, Write
 from trouper_journal._registry import EventRegistry
-from trouper_journal._sqlite_host import SQLiteHost
+from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, News, Pages, Tail, attach_values, heads_reader
+from trouper_journal._tail import PAGE, News, Pages, Tail, with_values
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
-from trouper_journal._writer import Writer, WriterStatistics, closed
-
-
-@attrs.frozen(slots=True)
-class JournalStatistics:
-    """A journal at one moment.
-
-    Attributes:
-        position: Position of the last record known of here.
-        waiting: Commits that wait for the writer.
-        batches: Transactions written.
-        commits: Commits written.
-        refused: Commits refused (conflicts, stale fences).
-        repetitions: Transactions planned again because another process had written in between.
-        listeners: Tasks that wait in a tail, or for news.
-    """
-
-    position: int
-    waiting: int
-    batches: int
-    commits: int
-    refused: int
-    repetitions: int
-    listeners: int
+from trouper_journal._writer import Writer
 
 
 @final
@@ -108,7 +84,9 @@ class Journal:
             StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
         """
         where = None if path is None else os.path.realpath(path)
-        return _Opening(where, None, registry or EventRegistry([]), clock or SystemClock(), options, random)
+        clock = clock or SystemClock()
+        provide = partial(open_storage, where, options or JournalOptions(), new_id=random(16), now=clock.now())
+        return _opening(provide, options, path=where, registry=registry, clock=clock, random=random)
 
     @staticmethod
     def over(
@@ -128,7 +106,11 @@ class Journal:
             options: As for ``open``.
             random: As for ``open``.
         """
-        return _Opening(None, store, registry or EventRegistry([]), clock or SystemClock(), options, random)
+
+        async def provide(_: trio.Nursery) -> Storage:
+            return Storage(store)
+
+        return _opening(provide, options, path=None, registry=registry, clock=clock or SystemClock(), random=random)
 
     @property
     def id(self) -> bytes:
@@ -152,16 +134,7 @@ class Journal:
 
     def statistics(self) -> JournalStatistics:
         """A snapshot of the journal's counters."""
-        writer: WriterStatistics = self._writer.statistics()
-        return JournalStatistics(
-            position=max(writer.position, self._news.position),
-            waiting=writer.waiting,
-            batches=writer.batches,
-            commits=writer.commits,
-            refused=writer.refused,
-            repetitions=writer.repetitions,
-            listeners=self._news.waiting,
-        )
+        return JournalStatistics(self._writer.statistics(), self._news.position, self._news.waiting)
 
     async def commit(
         self,
@@ -220,51 +193,73 @@ class Journal:
     def read(self, stream: str, *, after: int = 0) -> AsyncIterator[Record]:
         """The records of a stream with versions above ``after``, in order; none where there is no such stream.
 
-        Raises (while iterating):
-            JournalCorrupt, StorageBusy: The storage cannot be read.
-            JournalClosed: The block has been left.
+        Iterating raises StorageBusy, JournalCorrupt or JournalBroken where the storage cannot be read, and
+        JournalClosed once the block has been left.
         """
 
         async def page(last: Record | None) -> Sequence[Record]:
-            return await self.read_page(stream, after if last is None else last.version)
+            return await self._read_stream(stream, after if last is None else last.version, PAGE)
 
-        return Pages(page)
+        return Pages(page, self._with_values)
 
     def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
-        """All records with positions above ``after``, in order, up to the present end."""
+        """All records with positions above ``after``, in order, up to the present end; errors as for ``read``."""
 
         async def page(last: Record | None) -> Sequence[Record]:
             self._check_open()
-            return await attach_values(
-                self._store, await self._store.read_all(after if last is None else last.position, PAGE)
-            )
+            return await self._store.read_all(_bounded(after) if last is None else last.position, PAGE)
 
-        return Pages(page)
+        return Pages(page, self._with_values)
 
     async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
-        """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one."""
-        self._check_open()
-        return await attach_values(self._store, await self._store.read_stream(stream, after, limit))
+        """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one.
+
+        The large values of all of them are held at once. Errors as for ``read``.
+        """
+        records = await self._read_stream(stream, after, limit)
+        if any(record.large for record in records):
+            return [await with_values(self._store, record) for record in records]
+        return records
 
     def tail(self, *, after: int = 0) -> Tail:
-        """All records with positions above ``after``, and then what comes, also from other processes."""
-        return Tail(self._store, self._news, after)
+        """All records with positions above ``after``, and then what comes, also from other processes.
+
+        Raises:
+            JournalClosed: The block has been left.
+        """
+        self._check_open()
+        return Tail(self._store, self._news, _bounded(after))
 
     def news(self) -> News:
-        """A subscription to the bare fact that something was committed."""
+        """A subscription to the bare fact that something was committed.
+
+        Raises:
+            JournalClosed: The block has been left.
+        """
+        self._check_open()
         return News(self._store, self._news)
 
     def streams(
         self, *, label: str | None = None, prefix: str = "", wake_before: int | None = None
     ) -> AsyncIterator[StreamHead]:
-        """Streams in order of creation.
+        """Streams in order of creation. Errors as for ``read``.
 
         Args:
             label: Only those with this label.
             prefix: Only those whose name begins so.
             wake_before: Only those with a ``wake_at`` of at most this moment, ns UTC.
         """
-        return Pages(heads_reader(self._store, label=label, prefix=prefix, wake_before=wake_before))
+        nameless = (label is not None and not is_name(label)) or (prefix and not is_name(prefix))
+        due = None if wake_before is None else _bounded(wake_before)
+
+        async def page(last: StreamHead | None) -> Sequence[StreamHead]:
+            self._check_open()
+            if nameless:
+                return []
+            after = "" if last is None else last.stream
+            return await self._store.streams(label=label, prefix=prefix, wake_before=due, after=after, limit=PAGE)
+
+        return Pages(page)
 
     async def next_wake(self, *, after: int) -> int | None:
         """The earliest ``wake_at`` of any stream that is later than ``after`` (ns UTC); None where there is none."""
@@ -274,6 +269,8 @@ class Journal:
     async def head(self, stream: str) -> StreamHead | None:
         """Where a stream stands; None where there is no such stream."""
         self._check_open()
+        if not is_name(stream):
+            return None
         return (await self._store.load([stream], [])).streams.get(stream)
 
     async def position(self) -> int:
@@ -284,6 +281,8 @@ class Journal:
     async def find(self, key_name: str) -> Committed | None:
         """What was committed under a key; None where nothing was."""
         self._check_open()
+        if not is_name(key_name):
+            return None
         entry = (await self._store.load([], [key_name])).keys.get(key_name)
         return None if entry is None else await self._original(entry)
 
@@ -320,15 +319,15 @@ class Journal:
             fingerprint: Of the code that folded; another one will not load it.
             state: The state's bytes.
         """
-        found = await self.read_page(stream, version - 1, 1)
-        if found:
+        found = await self._read_stream(stream, version - 1, 1)
+        if found and found[0].version == version:
             snapshot = Snapshot(stream, version, found[0].leaf, fingerprint, state)
             await self._store.save_snapshot(snapshot, stream)
 
     async def load_snapshot(self, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
         """The cached fold of a stream as version and state; dropped where it does not fit record and fingerprint."""
         self._check_open()
-        snapshot = await self._store.load_snapshot(stream)
+        snapshot = await self._store.load_snapshot(stream) if is_name(stream) else None
         if snapshot is None:
             return None
         found = await self._store.read_stream(stream, snapshot.version - 1, 1)
@@ -351,95 +350,39 @@ class Journal:
 
     async def _original(self, entry: KeyEntry) -> Committed:
         records = await self._store.read_all(entry.first - 1, entry.last - entry.first + 1)
-        return Committed(tuple(await attach_values(self._store, records)), repeated=True)
+        return Committed(tuple([await with_values(self._store, record) for record in records]), repeated=True)
+
+    async def _read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
+        self._check_open()
+        if not is_name(stream):
+            return []
+        return await self._store.read_stream(stream, _bounded(after), limit)
+
+    async def _with_values(self, record: Record) -> Record:
+        return await with_values(self._store, record)
 
     def _check_open(self) -> None:
         if self._news.closed:
-            raise closed()
+            raise JournalClosed
 
 
-class _Opening:
-    """The block in which a journal is open: its tasks are started on entry and ended, in bounded time, on leaving."""
+def _bounded(number: int) -> int:
+    """A version, position or time within what storages can compare with."""
+    return max(0, min(number, MAX_INT))
 
-    def __init__(
-        self,
-        path: str | None,
-        store: Store | None,
-        registry: EventRegistry,
-        clock: Clock,
-        options: JournalOptions | None,
-        random: Callable[[int], bytes],
-    ) -> None:
-        self._path = path
-        self._store = store
-        self._registry = registry
-        self._clock = clock
-        self._options = options or JournalOptions()
-        self._random = random
-        self._host: SQLiteHost | None = None
-        self._writer: Writer | None = None
-        self._news = NewsHub()
-        self._manager = trio.open_nursery()
-        self._nursery: trio.Nursery | None = None
-        self._watching = trio.CancelScope(shield=True)
 
-    async def __aenter__(self) -> Journal:
-        self._nursery = await self._manager.__aenter__()
-        try:
-            store = await self._open_store()
-        except BaseException:
-            await self._leave()
-            raise
-        self._writer = Writer(store, self._clock, self._options, self._news)
-        self._nursery.start_soon(self._writer.run, name="journal writer")
-        self._nursery.start_soon(self._watch, store, name="journal watch")
-        return Journal(
-            store,
-            self._writer,
-            self._news,
-            path=self._path,
-            registry=self._registry,
-            clock=self._clock,
-            random=self._random,
-        )
+def _opening(
+    provide: Provider,
+    options: JournalOptions | None,
+    *,
+    path: str | None,
+    registry: EventRegistry | None,
+    clock: Clock,
+    random: Callable[[int], bytes],
+) -> Opening[Journal]:
+    events = registry if registry is not None else EventRegistry([])
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        assert self._nursery is not None
-        if self._nursery.cancel_scope.cancel_called:
-            # One of our tasks has crashed, which is a defect: its error must come out, in the nursery's own way.
-            with trio.CancelScope(shield=True):
-                await self._end_tasks()
-            return await self._manager.__aexit__(kind, error, trace)
-        await self._leave()
-        return None
+    def make(store: Store, writer: Writer, news: NewsHub) -> Journal:
+        return Journal(store, writer, news, path=path, registry=events, clock=clock, random=random)
 
-    async def _open_store(self) -> Store:
-        if self._store is not None:
-            return self._store
-        if self._path is None:
-            return MemoryStore(self._random(16))
-        assert self._nursery is not None
-        self._host = SQLiteHost(self._path, self._options, new_id=self._random(16), now=self._clock.now())
-        self._nursery.start_soon(self._host.run, name="journal storage")
-        return await self._host.store()
-
-    async def _watch(self, store: Store) -> None:
-        with self._watching:
-            await self._news.watch(store, self._clock, self._options.poll_interval)
-
-    async def _leave(self) -> None:
-        """End the tasks, then the empty nursery; an error of the block is never wrapped in a group by it."""
-        with trio.CancelScope(shield=True):
-            await self._end_tasks()
-        await self._manager.__aexit__(None, None, None)
-
-    async def _end_tasks(self) -> None:
-        answered = True
-        if self._writer is not None:
-            answered = await self._writer.close(self._options.close_timeout)
-        self._watching.cancel()
-        self._news.close()
-        if self._host is not None:
-            await self._host.close(hangs=not answered)
+    return Opening(provide, options or JournalOptions(), clock, make)

@@ -12,7 +12,14 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.digests import call_digest
-from trouper.core.events import ActionResolved, ApprovalDecided, BudgetRaised, CancelRequested, Principal
+from trouper.core.events import (
+    ActionResolved,
+    ApprovalDecided,
+    BudgetRaised,
+    CancelRequested,
+    Principal,
+    ResumeRequested,
+)
 from trouper.core.state import Action, Decision, Phase, RunPhase, RunState
 from trouper.errors import ApprovalConflict, ApprovalError, ResolveError, TrouperError, UnknownAction
 from trouper_journal import Value
@@ -149,3 +156,18 @@ def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | Non
     if state.ended and state.failure != "step_limit":
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): raising its limit would change nothing")
     return BudgetRaised(steps=steps, by=by, reason=reason)
+
+
+def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
+    """Let a run go on that failed for want of a model's reply or because replies were cut off.
+
+    Raises:
+        TrouperError: If it is over for another reason.
+    """
+    if not state.ended:
+        return Already()
+    if state.phase is not RunPhase.FAILED:
+        raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
+    if state.failure == "step_limit":
+        raise TrouperError(f"run {state.run} is at its step limit: raise the limit to let it go on")
+    return ResumeRequested(by=by, reason=reason)

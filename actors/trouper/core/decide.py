@@ -192,7 +192,7 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
         if call.phase == "requested":
             return ()
         attempts = state.limits.model_attempts if state.limits else 1
-        if call.phase == "failed" and (call.retry_at is None or call.attempt >= attempts):
+        if call.phase == "failed" and (call.retry_at is None or call.attempt - call.spent >= attempts):
             return (Fail("model", call.message),)
         return (RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at),)
     if state.index > 0 and (state.closing or not _called(state)):

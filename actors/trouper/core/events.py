@@ -77,6 +77,20 @@ class DefinitionRecorded:
     document: Content[dict[str, Value]] = content()
 
 
+@event("driver.started", schema=1, driver=True)
+@frozen
+class DriverStarted:
+    """A runtime took the journal; in the stream ``system/driver``, so that an epoch in a record names a process.
+
+    Attributes:
+        epoch: The epoch that its records carry.
+        node: The name that it was given.
+    """
+
+    epoch: int
+    node: str
+
+
 @event("run.submitted", schema=1)
 @frozen
 class RunSubmitted:
@@ -394,6 +408,15 @@ class BudgetRaised:
     reason: Content[str | None] = content(default=None)
 
 
+@event("run.resume_requested", schema=1)
+@frozen
+class ResumeRequested:
+    """Somebody wants a run to go on that failed for want of a model's reply, or because replies were cut off."""
+
+    by: Content[Principal | None] = content(default=None)
+    reason: Content[str | None] = content(default=None)
+
+
 @event("run.waiting", schema=1, driver=True)
 @frozen
 class RunWaiting:
@@ -418,8 +441,9 @@ class RunSucceeded:
 class RunFailed:
     """The run cannot go on.
 
-    Attributes:
-        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off.
+    kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off. None of them is
+        for good: a resume, or a raised limit, lets the run go on.
+        for good: a resume, or a raised limit, lets the run go on.
     """
 
     kind: Literal["model", "step_limit", "truncated"]
@@ -435,6 +459,7 @@ class RunCancelled:
 REGISTRY = EventRegistry(
     [
         DefinitionRecorded,
+        DriverStarted,
         RunSubmitted,
         RunStarted,
         DefinitionAdopted,
@@ -456,6 +481,7 @@ REGISTRY = EventRegistry(
         ActionReturnedLate,
         CancelRequested,
         BudgetRaised,
+        ResumeRequested,
         RunWaiting,
         RunSucceeded,
         RunFailed,

@@ -84,7 +84,7 @@ def _requested(state: RunState, event: ev.ModelRequested) -> RunState:
     first = event.attempt == 1
     return _next(
         state,
-        model=ModelCall(event.index, event.attempt, "requested", event.closing),
+        model=ModelCall(event.index, event.attempt, "requested", event.closing, spent=_spent(state)),
         # The last request of a run at its limit comes on top of the limit, so that "+3" later means three.
         steps=state.steps + (1 if first and not event.closing else 0),
         closing=event.closing,
@@ -139,14 +139,20 @@ def _content(value: Value) -> Content | None:
 
 def _failed(state: RunState, event: ev.ModelFailed) -> RunState:
     closing = state.model.closing if state.model else False
-    call = ModelCall(event.index, event.attempt, "failed", closing, event.retry_at, known(event.message, ""))
+    message = known(event.message, "")
+    call = ModelCall(event.index, event.attempt, "failed", closing, event.retry_at, message, _spent(state))
     return _next(state, model=call)
 
 
 def _lost(state: RunState, event: ev.ModelLost) -> RunState:
     closing = state.model.closing if state.model else False
     usage = attrs.evolve(state.usage, unknown=state.usage.unknown + 1)
-    return _next(state, model=ModelCall(event.index, event.attempt, "lost", closing), usage=usage)
+    call = ModelCall(event.index, event.attempt, "lost", closing, spent=_spent(state))
+    return _next(state, model=call, usage=usage)
+
+
+def _spent(state: RunState) -> int:
+    return state.model.spent if state.model else 0
 
 
 def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
@@ -346,6 +352,15 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
     return _next(state)
 
 
+def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
+    if state.phase is not RunPhase.FAILED or state.failure == "step_limit":
+        return _next(state)
+    call = state.model
+    if call is not None:
+        call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
+    return _next(state, phase=RunPhase.RUNNING, failure=None, failure_message="", truncations=0, model=call)
+
+
 def _waiting(state: RunState, event: ev.RunWaiting) -> RunState:
     return _next(state, drift=known(event.details, ()) if event.reason == "drift" else None)
 
@@ -355,7 +370,9 @@ def _ended(state: RunState, phase: RunPhase, **changes: object) -> RunState:
     if state.batch:
         state = _close_batch(state, state.batch)
         state = attrs.evolve(state, version=state.version - 1)
-    return _next(state, phase=phase, model=None, unplanned=(), **changes)
+    # A failed call is kept: its attempts have numbers, and a resumed run goes on behind them.
+    model = state.model if phase is RunPhase.FAILED else None
+    return _next(state, phase=phase, model=model, unplanned=(), **changes)
 
 
 def _succeeded(state: RunState, _event: ev.RunSucceeded) -> RunState:
@@ -402,6 +419,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     ev.ActionReturnedLate: _returned_late,
     ev.CancelRequested: _cancel_requested,
     ev.BudgetRaised: _raised,
+    ev.ResumeRequested: _resumed,
     ev.RunWaiting: _waiting,
     ev.RunSucceeded: _succeeded,
     ev.RunFailed: _run_failed,

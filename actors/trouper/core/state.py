@@ -109,7 +109,11 @@ class Action:
 
 @frozen
 class ModelCall:
-    """The model request that has no reply yet."""
+    """The model request that has no reply yet.
+
+    Attributes:
+        spent: Attempts made before somebody resumed the run; they no longer count.
+    """
 
     index: int
     attempt: int
@@ -117,6 +121,7 @@ class ModelCall:
     closing: bool
     retry_at: int | None = None
     message: str = ""
+    spent: int = 0
 
 
 @frozen

@@ -197,7 +197,7 @@ class AgentActor(Actor[AgentMessage]):
     async def _write(self, writes: list[Write]) -> None:
         for attempt in range(_BUSY_TRIES):
             try:
-                await self._desk.journal.commit(writes, fence=self._desk.fence)
+                await self._desk.journal.commit(writes, fence=self._desk.fence, meta={"epoch": self._desk.fence})
             except StorageBusy:
                 if attempt == _BUSY_TRIES - 1:
                     raise

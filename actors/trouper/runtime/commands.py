@@ -22,6 +22,7 @@ from trouper.core.commands import (
     find_action,
     raise_limit,
     resolve_action,
+    resume_run,
     split_action_id,
 )
 from trouper.core.conversation import Human, Message
@@ -231,6 +232,10 @@ class Commands:
     async def raise_limit(self, run: str, steps: int, *, by: Principal, reason: str | None) -> RunState:
         """Allow a run more steps; one that failed at its limit goes on."""
         return await self._append(run, lambda state: raise_limit(state, steps, by=by, reason=reason))
+
+    async def resume(self, run: str, *, by: Principal, reason: str | None) -> RunState:
+        """Let a failed run go on; see `resume_run`."""
+        return await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
 
     async def _append(self, run: str, rule: Callable[[RunState], object]) -> RunState:
         while True:

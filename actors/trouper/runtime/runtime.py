@@ -14,7 +14,7 @@ from trouper._ids import Entropy, SystemEntropy
 from trouper.agent import Agent
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
-from trouper.core.events import REGISTRY, DefinitionAdopted, Limits, Principal
+from trouper.core.events import REGISTRY, DefinitionAdopted, DriverStarted, Limits, Principal
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.errors import DefinitionError, RuntimeStopped, UnknownAgent, VersionConflict
@@ -147,6 +147,8 @@ class Runtime:
         known = _by_name(agents)
         async with journal.drive(options.node) as fence:
             stage = Stage(options.max_active, options.drain)
+            # The epoch in each record's meta leads here, to the process that wrote it.
+            await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
             desk = Desk(
                 journal=journal,
                 fence=fence,
@@ -269,6 +271,17 @@ class Runtime:
         """Allow a run more steps; one that had failed at its limit goes on."""
         self._check()
         await self.commands.raise_limit(run, steps, by=_person(by or "api"), reason=reason)
+        self._stage.revive(run)
+        await self._stage.admit(run)
+
+    async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Let a run go on that failed because its model gave no reply, or replies that were cut off again and again.
+
+        Raises:
+            TrouperError: It is over for another reason, or at its step limit (use `raise_limit`).
+        """
+        self._check()
+        await self.commands.resume(run, by=_person(by or "api"), reason=reason)
         self._stage.revive(run)
         await self._stage.admit(run)
 

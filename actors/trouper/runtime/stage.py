@@ -60,13 +60,14 @@ class Stage:
         self._stuck: dict[str, Exception] = {}
         self._left_out = False
         self._empty = trio.Event()
+        self._gone = trio.Event()
         self._kick = trio.Event()
         self._alarm: int | None = None
         self._alarm_changed = trio.Event()
         self._activations = 0
         self.failure: TrouperError | None = None
         self._desk: Desk
-        self._system: ActorSystem
+        self._system: ActorSystem | None = None
 
     @property
     def active(self) -> int:
@@ -75,6 +76,7 @@ class Stage:
 
     def tree(self) -> TreeNode:
         """The living actors."""
+        assert self._system is not None
         return self._system.tree()
 
     # ---- opening and closing
@@ -87,15 +89,34 @@ class Stage:
         cancelled is first brought to a recorded end, in bounded time.
         """
         self._desk = desk
-        async with trio.open_nursery() as nursery:
-            stop = trio.Event()
+        manager = trio.open_nursery()
+        nursery = await manager.__aenter__()
+        stop = trio.Event()
+        try:
             await nursery.start(self._host, grace, model_concurrency, stop)
-            try:
-                yield
-            finally:
-                with trio.CancelScope(shield=True):
-                    await self._bring_to_end()
-                    stop.set()
+            yield
+        except BaseException as error:
+            await self._close(nursery, stop)
+            if nursery.cancel_scope.cancel_called:
+                # One of our own tasks has crashed, which is a defect: its error must come out, in the nursery's way.
+                if await manager.__aexit__(type(error), error, error.__traceback__):
+                    return
+                raise
+            # What the block raised is the caller's: it leaves as it is, not in a group.
+            await manager.__aexit__(None, None, None)
+            raise
+        await self._close(nursery, stop)
+        await manager.__aexit__(None, None, None)
+
+    async def _close(self, nursery: trio.Nursery, stop: trio.Event) -> None:
+        """Empty the nursery, so that leaving it waits for nothing that an outer cancel could come between."""
+        with trio.CancelScope(shield=True):
+            if self._system is not None:
+                await self._bring_to_end()
+            stop.set()
+            await self._gone.wait()
+            while nursery.child_tasks:
+                await trio.lowlevel.checkpoint()
 
     async def _host(
         self,
@@ -104,9 +125,18 @@ class Stage:
         stop: trio.Event,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
+        try:
+            await self._keep_system(grace, model_concurrency, stop, task_status)
+        finally:
+            self._gone.set()
+
+    async def _keep_system(
+        self, grace: float, model_concurrency: int | None, stop: trio.Event, task_status: trio.TaskStatus[None]
+    ) -> None:
         with trio.CancelScope(shield=True):
-            async with open_system(name="trouper", clock=self._desk.clock) as self._system:
-                await self._hire(grace, model_concurrency)
+            async with open_system(name="trouper", clock=self._desk.clock) as system:
+                self._system = system
+                await self._hire(system, grace, model_concurrency)
                 async with trio.open_nursery() as watchers:
                     watchers.start_soon(self._listen)
                     watchers.start_soon(self._ring_alarms)
@@ -115,23 +145,23 @@ class Stage:
                     await stop.wait()
                     watchers.cancel_scope.cancel()
                 with self._desk.clock.timeout(self._drain) as limit:
-                    await self._system.stop()
+                    await system.stop()
                 if limit.cancelled_caught:
-                    self._system.cancel()
+                    system.cancel()
 
-    async def _hire(self, grace: float, model_concurrency: int | None) -> None:
+    async def _hire(self, system: ActorSystem, grace: float, model_concurrency: int | None) -> None:
         desk = self._desk
-        desk.approver = await self._system.spawn(PeopleApprover(), name="approver")
+        desk.approver = await system.spawn(PeopleApprover(), name="approver")
         hired: dict[int, Ref[ModelMessage]] = {}
         for agent in desk.agents.values():
             if id(agent.model) not in hired:
                 name = f"model-{len(hired) + 1}"
-                ref = await self._system.spawn(ModelActor(agent.model, model_concurrency), name=name, mailbox=1000)
+                ref = await system.spawn(ModelActor(agent.model, model_concurrency), name=name, mailbox=1000)
                 hired[id(agent.model)] = ref
             desk.models[agent.name] = hired[id(agent.model)]
             for tool in agent.tools:
                 executor = Executor(tool, desk.secrets, desk.clock, grace)
-                desk.executors[agent.name, tool.name] = await self._system.spawn(
+                desk.executors[agent.name, tool.name] = await system.spawn(
                     executor, name=f"executor-{agent.name}-{tool.name}", mailbox=1000
                 )
 
@@ -168,7 +198,7 @@ class Stage:
             run: The run's id.
             known: Its state, where it was submitted just now.
         """
-        if self._desk.draining or self.failure is not None:
+        if self._desk.draining or self.failure is not None or self._system is None:
             return
         live = self._live.get(run)
         if live is not None:
