@@ -25,7 +25,6 @@ from trouper_journal._errors import UnknownEvent as UnknownEvent
 from trouper_journal._errors import UnregisteredEvent as UnregisteredEvent
 from trouper_journal._errors import VersionConflict as VersionConflict
 from trouper_journal._journal import Journal as Journal
-from trouper_journal._journal import JournalStatistics as JournalStatistics
 from trouper_journal._memory import MemoryStore as MemoryStore
 from trouper_journal._merkle import EMPTY_RANGE as EMPTY_RANGE
 from trouper_journal._merkle import CompactRange as CompactRange
@@ -47,6 +46,7 @@ from trouper_journal._shapes import ERASED as ERASED
 from trouper_journal._shapes import Content as Content
 from trouper_journal._shapes import Erased as Erased
 from trouper_journal._shapes import content as content
+from trouper_journal._statistics import JournalStatistics as JournalStatistics
 from trouper_journal._store import Store as Store
 from trouper_journal._tail import News as News
 from trouper_journal._tail import Tail as Tail

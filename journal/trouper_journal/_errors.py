@@ -103,6 +103,9 @@ class JournalInUse(JournalError):
 class JournalClosed(JournalError):
     """The journal was used outside its ``async with`` block."""
 
+    def __init__(self) -> None:
+        super().__init__("the journal is not open (any more): use it inside of its `async with` block")
+
 
 class StorageBusy(JournalError):
     """Another process held the write lock for longer than the busy limit; certainly nothing was written."""

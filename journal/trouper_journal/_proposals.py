@@ -18,7 +18,9 @@ MAX_NAME: Final = 200
 MAX_EVENTS: Final = 10_000
 """Most events in one commit."""
 
-_MAX_INT: Final = 2**63 - 1
+MAX_INT: Final = 2**63 - 1
+"""Largest version, position and time."""
+
 _POOL: Final = 256
 
 
@@ -65,7 +67,8 @@ class Proposer:
             _check_int(fence, "fence")
         fenced = fence is not None
         prepared = [self._prepare(write, fenced) for write in writes]
-        return Proposal(prepared, require, key, fence, pack(meta, "meta") if meta else b"", size)
+        packed = pack(meta, "meta") if meta else b""
+        return Proposal(prepared, dict(require) if require else require, key, fence, packed, size)
 
     def _measure(self, writes: Sequence[Write]) -> int:
         """Number of events; refuses what has no shape for a commit."""
@@ -117,10 +120,20 @@ def check_name(name: object, where: str) -> None:
     Raises:
         InvalidWrite: It is not 1 to 200 characters of text without control characters and lone surrogates.
     """
-    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
-        raise InvalidWrite(f"{where}: {str(name)[:60]!r} is not a name of 1 to {MAX_NAME} characters")
-    if not name.isprintable() and any(_is_bad(character) for character in name):
-        raise InvalidWrite(f"{where}: {name!r} has control characters or lone surrogates")
+    if not is_name(name):
+        shown = repr(name if not isinstance(name, str) else name[:60])
+        raise InvalidWrite(
+            f"{where}: {shown} is not a name of 1 to {MAX_NAME} characters without control characters and surrogates"
+        )
+
+
+def is_name(name: object) -> bool:
+    """Whether this can name a stream, a key or a label."""
+    return (
+        isinstance(name, str)
+        and 1 <= len(name) <= MAX_NAME
+        and (name.isprintable() or not any(_is_bad(character) for character in name))
+    )
 
 
 def _is_bad(character: str) -> bool:
@@ -129,5 +142,5 @@ def _is_bad(character: str) -> bool:
 
 
 def _check_int(number: object, where: str) -> None:
-    if type(number) is not int or not 0 <= number <= _MAX_INT:
+    if type(number) is not int or not 0 <= number <= MAX_INT:
         raise InvalidWrite(f"{where}: {number!r} is not an integer from 0 to 2**63 - 1")

@@ -17,7 +17,7 @@ import aiosqlite
 import trio_asyncio
 
 from trouper_journal import _sqlite_rows as rows
-from trouper_journal._errors import JournalBroken
+from trouper_journal._errors import JournalBroken, JournalClosed
 from trouper_journal._options import JournalOptions
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import transact, translated
@@ -41,18 +41,22 @@ class SQLiteStore:
         self._reader = reader
         self._ids = rows.StreamIds()
         self._id = b""
+        self._closed = False
 
     async def prepare(self, options: JournalOptions, new_id: bytes, now: int) -> None:
         """Create or check the file and set both connections up."""
         level = options.durability.upper()
-        self._id = await self._hop(
-            self._writer, lambda database: _translating(partial(set_up, database, self.path, level, new_id, now))
-        )
+
+        def first(database: sqlite3.Connection) -> bytes:
+            return self._translating(lambda: set_up(database, self.path, level, new_id, now))
+
+        self._id = await self._hop(self._writer, first)
         await self._read(lambda database: configure(database, synchronous=level, read_only=True))
 
     async def finish(self) -> None:
-        """Fold the write-ahead log into the file, unless another process is using it."""
-        await self._hop(self._writer, _checkpoint)
+        """Take no more calls, and fold the write-ahead log into the file, unless another process is using it."""
+        self._closed = True
+        await self._call(self._writer, _checkpoint)
 
     @property
     def journal_id(self) -> bytes:
@@ -137,9 +141,20 @@ class SQLiteStore:
         return (state.st_mtime_ns, state.st_size)
 
     async def _read(self, work: Work[T]) -> T:
-        return await self._hop(self._reader, lambda database: _translating(partial(work, database)))
+        return await self._hop(self._reader, lambda database: self._translating(lambda: work(database)))
+
+    def _translating(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     async def _hop(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
+        if self._closed:
+            raise JournalClosed
+        return await self._call(connection, work)
+
+    async def _call(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
         """Run work in a connection's thread.
 
         Cancelled, it returns at once; work that has begun goes on, and work that has not will still be done.
@@ -153,16 +168,9 @@ class SQLiteStore:
         return cast("list[T]", result)[0]
 
 
-def _translating(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except sqlite3.Error as error:
-        raise translated(error) from error
-
-
 def _checkpoint(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA busy_timeout = 0")
-    with suppress(sqlite3.OperationalError):
+    with suppress(sqlite3.Error):
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

@@ -7,7 +7,6 @@ connection class that it was told to use; ours runs a function when it gets one 
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -23,6 +22,10 @@ from trouper_journal._errors import (
 )
 
 T = TypeVar("T")
+
+_EXISTS = frozenset(
+    {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID}
+)
 
 
 class _Result(sqlite3.Cursor):
@@ -47,7 +50,7 @@ class UnitConnection(sqlite3.Connection):
 
 
 def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:
-    """Run ``work`` in one write transaction; None where a uniqueness rule stood against it, or it returned None.
+    """Run ``work`` in one write transaction; None where something exists that must not, or it returned None.
 
     BEGIN IMMEDIATE takes the write lock before anything is read: a deferred transaction that reads and then
     writes fails at once, whatever the busy limit, when another process has committed in between.
@@ -64,9 +67,9 @@ def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], 
         result = work(database)
         if result is None:
             return None
-    except sqlite3.IntegrityError:
-        return None
     except sqlite3.Error as error:
+        if _code(error) in _EXISTS:
+            return None
         raise translated(error) from error
     else:
         _commit(database)
@@ -80,7 +83,7 @@ def _commit(database: sqlite3.Connection) -> None:
     try:
         database.execute("COMMIT")
     except sqlite3.Error as error:
-        if _primary(error) == sqlite3.SQLITE_FULL and database.in_transaction:
+        if _code(error) & 0xFF == sqlite3.SQLITE_FULL and database.in_transaction:
             # The frame that would have committed did not fit; with it missing the log ends before this transaction.
             raise StorageFull(_say("the disk is full", error)) from error
         raise JournalBroken(
@@ -95,33 +98,28 @@ def _roll_back(database: sqlite3.Connection) -> None:
         raise JournalBroken(_say("a transaction could not be rolled back", error)) from error
 
 
-def translated(error: sqlite3.Error) -> JournalError:
+def translated(error: sqlite3.Error, where: str = "the journal's file") -> JournalError:
     """The error of this package for an error of SQLite that came before COMMIT."""
-    code = _primary(error)
+    code = _code(error) & 0xFF
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return StorageBusy(_say("another process holds the journal's lock; nothing was written, try again", error))
+        return StorageBusy(_say(f"another process holds the lock on {where}; nothing was written, try again", error))
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(_say("the disk is full; nothing was written", error))
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
-        return StorageReadOnly(_say("the journal's file or folder cannot be opened for writing", error))
+        return StorageReadOnly(_say(f"{where} or its folder cannot be opened for writing", error))
     if code == sqlite3.SQLITE_NOTADB:
-        return NotAJournal(_say("the file is not an SQLite database", error))
+        return NotAJournal(_say(f"{where} is not an SQLite database", error))
     if code == sqlite3.SQLITE_CORRUPT:
-        return JournalCorrupt(_say("SQLite finds the file damaged", error))
+        return JournalCorrupt(_say(f"SQLite finds {where} damaged", error))
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return JournalCorrupt(_say("the tables contradict each other", error))
     return JournalBroken(_say("SQLite failed in an unforeseen way", error))
 
 
-def translated_os_error(error: OSError, path: str) -> JournalError:
-    """The error of this package for an error of the file system."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return StorageFull(f"{path}: {error.strerror}")
-    return StorageReadOnly(f"{path}: {error.strerror}")
-
-
-def _primary(error: sqlite3.Error) -> int:
+def _code(error: sqlite3.Error) -> int:
     # Errors that the sqlite3 module raises by itself (a closed connection) carry no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF
+    return code
 
 
 def _say(what: str, error: sqlite3.Error) -> str:

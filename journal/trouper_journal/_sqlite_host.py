@@ -64,22 +64,28 @@ class SQLiteHost:
         self._leave.set()
         await self._left.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Body of the task."""
-        with trio.CancelScope(shield=True):
-            async with trio_asyncio.open_loop() as loop:
-                connections: list[aiosqlite.Connection] = []
-                try:
-                    self._opened = await self._open(loop, connections)
-                except JournalError as error:
-                    # Carried by hand: the event loop's nurseries would wrap it in a group.
-                    self._refused = error
-                else:
-                    self._ready.set()
-                    await self._leave.wait()
-                await self._close(loop, connections)
-        self._ready.set()
-        self._left.set()
+        try:
+            with trio.CancelScope(shield=True):
+                async with trio_asyncio.open_loop() as loop:
+                    await self._serve(loop)
+        finally:
+            self._ready.set()
+            self._left.set()
+
+    async def _serve(self, loop: trio_asyncio.TrioEventLoop) -> None:
+        connections: list[aiosqlite.Connection] = []
+        try:
+            self._opened = await self._open(loop, connections)
+        except JournalError as error:
+            # Carried by hand: the event loop's nurseries would wrap it in a group.
+            self._refused = error
+        else:
+            self._ready.set()
+            await self._leave.wait()
+        await self._close(loop, connections)
 
     async def _open(
         self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]
@@ -111,7 +117,7 @@ class SQLiteHost:
         try:
             await trio_asyncio.allow_asyncio(opened)
         except sqlite3.Error as error:
-            raise translated(error) from error
+            raise translated(error, self._path) from error
         return connection
 
     async def _close(self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> None:

@@ -66,7 +66,7 @@ def write_batch(database: sqlite3.Connection, batch: Batch, known_ids: StreamIds
         "UPDATE head SET position = ?, epoch = ?, range = ? WHERE position = ? AND epoch = ?",
         (head.position, head.epoch, head.range, base.position, base.epoch),
     )
-    if moved.rowcount != 1:
+    if moved.rowcount != 1 or _any_exists(database, batch.keys):
         return None
     heads: dict[str, StreamHead] = {}
     fresh: dict[str, int] = {}
@@ -182,6 +182,10 @@ def save_snapshot(database: sqlite3.Connection, snapshot: Snapshot | None, strea
             (snapshot.version, snapshot.leaf, snapshot.fingerprint, snapshot.state, stream),
         )
     return True
+
+
+def _any_exists(database: sqlite3.Connection, keys: Sequence[KeyEntry]) -> bool:
+    return any(database.execute("SELECT 1 FROM keys WHERE name = ?", (key.name,)).fetchone() for key in keys)
 
 
 def _head_cells(head: StreamHead) -> tuple[Cell, ...]:

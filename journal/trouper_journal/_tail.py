@@ -9,15 +9,14 @@ from typing import Final, Generic, Self, TypeVar
 import attrs
 import trio
 
+from trouper_journal._codec import SALT_SIZE
 from trouper_journal._news import NewsHub
-from trouper_journal._records import Record, StreamHead
+from trouper_journal._records import Record
 from trouper_journal._store import Store
 from trouper_journal._values import references
 
 PAGE: Final = 256
 """Records in one read; a page is read in one short transaction, so that readers never hold the log back."""
-
-_SALT: Final = 16
 
 T = TypeVar("T")
 
@@ -26,11 +25,19 @@ class Pages(Generic[T]):
     """An asynchronous iterator over what a function reads page by page, until a page comes short.
 
     Each page is a consistent view; what is appended during the iteration may or may not be seen.
+
+    Args:
+        read: Reads the page that follows an item; the first page for None.
+        finish: Done to each item before it is handed out.
     """
 
-    def __init__(self, read: Callable[[T | None], Awaitable[Sequence[T]]], size: int = PAGE) -> None:
+    def __init__(
+        self,
+        read: Callable[[T | None], Awaitable[Sequence[T]]],
+        finish: Callable[[T], Awaitable[T]] | None = None,
+    ) -> None:
         self._read = read
-        self._size = size
+        self._finish = finish
         self._page: deque[T] = deque()
         self._last: T | None = None
         self._done = False
@@ -43,12 +50,15 @@ class Pages(Generic[T]):
             if self._done:
                 raise StopAsyncIteration
             page = await self._read(self._last)
-            self._done = len(page) < self._size
-            self._page.extend(page)
-            if not self._page:
+            self._done = len(page) < PAGE
+            if not page:
                 raise StopAsyncIteration
+            self._page.extend(page)
+        item = self._page[0]
+        if self._finish is not None:
+            item = await self._finish(item)
         self._last = self._page.popleft()
-        return self._last
+        return item
 
 
 class Tail:
@@ -79,10 +89,11 @@ class Tail:
             if self._news.closed:
                 raise StopAsyncIteration
             page = await self._store.read_all(self._position, PAGE)
-            self._page.extend(await attach_values(self._store, page))
+            self._page.extend(page)
             if not page and not await self._news.beyond(self._position):
                 raise StopAsyncIteration
-        record = self._page.popleft()
+        record = await with_values(self._store, self._page[0])
+        self._page.popleft()
         self._position = record.position
         return record
 
@@ -117,27 +128,9 @@ class News:
         return going
 
 
-async def attach_values(store: Store, records: Sequence[Record]) -> Sequence[Record]:
-    """The records with the large values that they refer to."""
-    if not any(record.large for record in records):
-        return records
-    result: list[Record] = []
-    for record in records:
-        if record.large and record.key_id is None:
-            digests = {reference.digest for reference in references(record.content[_SALT:])}
-            result.append(attrs.evolve(record, values=await store.values(digests)))
-        else:
-            result.append(record)
-    return result
-
-
-def heads_reader(
-    store: Store, *, label: str | None, prefix: str, wake_before: int | None
-) -> Callable[[StreamHead | None], Awaitable[Sequence[StreamHead]]]:
-    """Reads stream heads page by page."""
-
-    async def read(last: StreamHead | None) -> Sequence[StreamHead]:
-        after = last.stream if last is not None else ""
-        return await store.streams(label=label, prefix=prefix, wake_before=wake_before, after=after, limit=PAGE)
-
-    return read
+async def with_values(store: Store, record: Record) -> Record:
+    """The record with the large values that it refers to."""
+    if not record.large or record.key_id is not None:
+        return record
+    digests = {reference.digest for reference in references(record.content[SALT_SIZE:])}
+    return attrs.evolve(record, values=await store.values(digests))

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
 import outcome
 import trio
 
@@ -21,21 +20,10 @@ from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Planner, Proposal, Verdict, concerned_keys, concerned_streams
 from trouper_journal._records import Committed
+from trouper_journal._statistics import WriterStatistics
 from trouper_journal._store import Store
 
 _TRIES: Final = 100
-
-
-@attrs.frozen(slots=True)
-class WriterStatistics:
-    """What the writer has done so far, and what waits for it."""
-
-    position: int
-    waiting: int
-    batches: int
-    commits: int
-    refused: int
-    repetitions: int
 
 
 class _Slot:
@@ -101,7 +89,6 @@ class Writer:
     def statistics(self) -> WriterStatistics:
         """A snapshot of the writer's counters."""
         return WriterStatistics(
-            position=self._planner.position,
             waiting=len(self._queue),
             batches=self._batches,
             commits=self._commits,
@@ -120,7 +107,7 @@ class Writer:
         while len(self._queue) >= self._options.max_waiting and not self._closing:
             await self._room.park()
         if self._closing:
-            raise closed()
+            raise JournalClosed
         if self._broken is not None:
             raise _again(self._broken)
         slot = _Slot(proposal)
@@ -132,6 +119,7 @@ class Writer:
             raise verdict
         return verdict
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Body of the task: until ``close`` and nothing waits."""
         taken: list[_Slot] = []
@@ -150,7 +138,7 @@ class Writer:
             lost = JournalBroken("the storage did not answer in time; whether this commit was written is unknown")
             for slot in taken:
                 slot.answer(_again(lost))
-            self._refuse_waiting(closed())
+            self._refuse_waiting(JournalClosed())
             self._closing = True
             self._ended.set()
 
@@ -227,13 +215,9 @@ class Writer:
         self._room.unpark_all()
 
 
-def closed() -> JournalClosed:
-    """The error for a use of a journal outside of its block."""
-    return JournalClosed("the journal is not open (any more): use it inside of its `async with` block")
-
-
 def _again(error: JournalError) -> JournalError:
     """An error of its own for each caller, as a raised one collects the traceback of whoever raises it."""
-    copy = type(error)(*error.args)
-    copy.__cause__ = error
-    return copy
+    copied = type(error).__new__(type(error), *error.args)
+    copied.__dict__.update(error.__dict__)
+    copied.__cause__ = error
+    return copied
