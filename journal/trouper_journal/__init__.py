@@ -25,6 +25,7 @@ from trouper_journal._errors import UnknownEvent as UnknownEvent
 from trouper_journal._errors import UnregisteredEvent as UnregisteredEvent
 from trouper_journal._errors import VersionConflict as VersionConflict
 from trouper_journal._journal import Journal as Journal
+from trouper_journal._lock import Holder as Holder
 from trouper_journal._memory import MemoryStore as MemoryStore
 from trouper_journal._merkle import EMPTY_RANGE as EMPTY_RANGE
 from trouper_journal._merkle import CompactRange as CompactRange
@@ -47,6 +48,10 @@ from trouper_journal._shapes import Content as Content
 from trouper_journal._shapes import Erased as Erased
 from trouper_journal._shapes import content as content
 from trouper_journal._statistics import JournalStatistics as JournalStatistics
+from trouper_journal._statistics import WriterStatistics as WriterStatistics
+from trouper_journal._store import Batch as Batch
+from trouper_journal._store import Head as Head
+from trouper_journal._store import Known as Known
 from trouper_journal._store import Store as Store
 from trouper_journal._tail import News as News
 from trouper_journal._tail import Tail as Tail
@@ -60,4 +65,3 @@ from trouper_journal._values import unpack_map as unpack_map
 from trouper_journal._verify import Problem as Problem
 from trouper_journal._verify import Verification as Verification
 from trouper_journal._verify import verify as verify
-
