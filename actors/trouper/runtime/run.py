@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import Protocol, final
 
 from trouper.core.events import Principal
 from trouper.core.state import RunState
+from trouper.runtime.commands import Commands
 from trouper.runtime.results import RunResult, outcome_of, result_of
-from trouper_journal import Record
+from trouper_journal import Journal, Record
 
-if TYPE_CHECKING:
-    from trouper.runtime.runtime import Runtime
+
+class Host(Protocol):
+    """What a handle needs of its runtime."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal."""
+        ...
+
+    @property
+    def commands(self) -> Commands:
+        """Commands on the journal's runs."""
+        ...
+
+    async def wait_ended(self, run: str) -> RunState:
+        """Wait until a run has ended; its final state."""
+        ...
+
+    async def cancel(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Ask for a run's end."""
+        ...
+
+    async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Allow more steps."""
+        ...
 
 
 @final
@@ -24,7 +48,7 @@ class Run:
 
     __slots__ = ("_runtime", "id", "repeated")
 
-    def __init__(self, runtime: Runtime, run: str, *, repeated: bool = False) -> None:
+    def __init__(self, runtime: Host, run: str, *, repeated: bool = False) -> None:
         self._runtime = runtime
         self.id = run
         self.repeated = repeated
