@@ -15,8 +15,8 @@ import attrs
 from trouper_journal._classes import Shapes, is_content
 from trouper_journal._errors import InvalidValue, JournalCorrupt
 from trouper_journal._records import Domain, LargeValue, Record
-from trouper_journal._shapes import ERASED, READ_ERRORS, Erased, Fields, Shape, explain
-from trouper_journal._values import MAX_DEPTH, Reference, Value, pack_plain, too_deep, unpack_map
+from trouper_journal._shapes import ERASED, READ_ERRORS, TOO_DEEP, Erased, Fields, Shape, explain
+from trouper_journal._values import Reference, Value, pack_plain, too_deep, unpack_map
 
 LARGE: Final = 32 * 1024
 """A content field of more packed bytes than this is stored apart."""
@@ -93,14 +93,14 @@ class EventCodec:
             facts = pack_plain(fields) if fields else b""
             if not self.content:
                 if too_deep(facts):
-                    self._refuse(event, f"nested deeper than {MAX_DEPTH}")
+                    self._refuse(event, TOO_DEEP)
                 return Encoded(self.type, self.schema, self.driver, facts, b"")
             fields = self._content_writer(event)
             packed = pack_plain(fields)
         except (InvalidValue, *READ_ERRORS) as error:
             self._refuse(event, str(error))
         if too_deep(facts) or too_deep(packed):
-            self._refuse(event, f"nested deeper than {MAX_DEPTH}")
+            self._refuse(event, TOO_DEEP)
         if len(packed) <= LARGE:
             return Encoded(self.type, self.schema, self.driver, facts, salt16 + packed)
         large = _set_apart(fields, stream, domain)
@@ -214,7 +214,7 @@ def _try_write(shape: Shape, value: object) -> object:
     packed = pack_plain(shape.write(value))
     # One level less than the limit, because the field stands in a map.
     if too_deep(b"\x91" + packed):
-        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+        raise ValueError(TOO_DEEP)
     return packed
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast, overload
 import attrs
 
 from trouper_journal._errors import InvalidRegistry, InvalidValue
-from trouper_journal._values import Value, plain
+from trouper_journal._values import MAX_DEPTH, Value, plain
 
 
 class Erased(Enum):
@@ -93,8 +93,12 @@ class Shape:
 READ_ERRORS: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What a misfit, a validator or a constructor raises."""
 
+TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH}"
 
-def explain(shape: Shape, value: object, attempt: Callable[[Shape, object], object]) -> tuple[str, str] | None:
+
+def explain(
+    shape: Shape, value: object, attempt: Callable[[Shape, object], object], depth: int = 0
+) -> tuple[str, str] | None:
     """Path and reason of the first part of a value on which the attempt fails; None if it does not fail."""
     try:
         attempt(shape, value)
@@ -102,14 +106,17 @@ def explain(shape: Shape, value: object, attempt: Callable[[Shape, object], obje
         inner, reason = error.path, error.reason
     except KeyError as error:
         inner, reason = "", f"lacks the field {error}"
+    except RecursionError:
+        inner, reason = "", TOO_DEEP
     except READ_ERRORS as error:
         inner, reason = "", str(error)
     else:
         return None
-    for suffix, part, item in shape.parts(value):
-        found = explain(part, item, attempt)
-        if found is not None:
-            return suffix + found[0], found[1]
+    if depth < MAX_DEPTH:
+        for suffix, part, item in shape.parts(value):
+            found = explain(part, item, attempt, depth + 1)
+            if found is not None:
+                return suffix + found[0], found[1]
     return (f".{inner}" if inner and not inner.startswith("[") else inner), reason
 
 

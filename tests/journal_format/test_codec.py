@@ -173,6 +173,15 @@ def test_nesting_counts_from_the_map_of_fields() -> None:
     assert caught.value.path == "sample.noted.other"
 
 
+def test_classes_nested_without_end_are_refused() -> None:
+    said: Said | Showed = Said("core")
+    for _ in range(3000):
+        said = Showed("u", (said,))
+    with pytest.raises(InvalidValue, match="nested deeper than 200") as caught:
+        encode(attrs.evolve(EXAMPLE, said=said))
+    assert caught.value.path.startswith("sample.everything.said.inner[0].inner[0]")
+
+
 def changed(*, facts: dict[str, Value] | None = None, content: dict[str, Value] | None = None) -> Everything:
     """Decode the example with some of its stored fields replaced."""
     encoded = encode(EXAMPLE)
@@ -239,7 +248,7 @@ def test_bytes_that_are_no_map_are_corrupt() -> None:
             REGISTRY.decode(damaged)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.data(), everything)
 def test_damaged_records_are_events_or_corrupt(data: st.DataObject, event: Everything) -> None:
     record = record_of(encode(event))
