@@ -153,11 +153,12 @@ def test_a_validator_that_breaks_is_a_misfit() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), json_values))
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_any_object_of_json_is_read_as_it_is(arguments: dict[str, object]) -> None:
     assert parse_arguments(json.dumps(arguments)) == arguments
 
