@@ -26,6 +26,7 @@ from trouper.errors import ApprovalConflict as ApprovalConflict
 from trouper.errors import ApprovalError as ApprovalError
 from trouper.errors import DefinitionDrift as DefinitionDrift
 from trouper.errors import DefinitionError as DefinitionError
+from trouper.errors import EditError as EditError
 from trouper.errors import IdempotencyConflict as IdempotencyConflict
 from trouper.errors import JournalError as JournalError
 from trouper.errors import JournalInUse as JournalInUse

@@ -157,6 +157,10 @@ class ApprovalConflict(ApprovalError):
         self.stored = stored
 
 
+class EditError(ApprovalError):
+    """Edited arguments that do not fit the tool's schema; the call still waits, nothing changed."""
+
+
 class ResolveError(TrouperError):
     """An action that cannot be resolved (it is not in doubt, or was settled otherwise); nothing changed."""
 

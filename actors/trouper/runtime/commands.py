@@ -32,7 +32,7 @@ from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmit
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, IN_DOUBT, status
-from trouper.errors import ApprovalError, IdempotencyConflict, UnknownRun, VersionConflict
+from trouper.errors import ApprovalError, EditError, IdempotencyConflict, UnknownRun, VersionConflict
 from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, content_digest
 
 _PAGE = 500
@@ -204,7 +204,7 @@ class Commands:
         validator = jsonschema.Draft202012Validator(dict(schema))
         for error in validator.iter_errors(dict(arguments)):
             place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-            raise ApprovalError(f"action {state.run}/{name}: the edit does not fit: {place}: {error.message}")
+            raise EditError(f"action {state.run}/{name}: the edit does not fit: {place}: {error.message}")
 
     async def _schema(self, definition: str, tool: str) -> Mapping[str, Value] | None:
         if definition not in self._schemas:
