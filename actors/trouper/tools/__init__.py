@@ -3,12 +3,12 @@
 from trouper.core.effects import Effect as Effect
 
 from ._arguments import parse_arguments as parse_arguments
-from ._call import Failed as Failed
-from ._call import Returned as Returned
 from ._call import ToolHost as ToolHost
-from ._call import ToolReturn as ToolReturn
 from ._call import call_tool as call_tool
 from ._context import ToolContext as ToolContext
+from ._outcomes import Failed as Failed
+from ._outcomes import Returned as Returned
+from ._outcomes import ToolReturn as ToolReturn
 from ._query import Absent as Absent
 from ._query import Found as Found
 from ._query import QueryReturn as QueryReturn

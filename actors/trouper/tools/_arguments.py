@@ -236,7 +236,6 @@ def schema_check(schema: Mapping[str, Value]) -> Check:
     """A check against a JSON Schema that was given, by the ``jsonschema`` package.
 
     Raises:
-        ImportError: The package is not installed.
         ValueError: It is no valid schema.
     """
     import jsonschema

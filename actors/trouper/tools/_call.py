@@ -9,57 +9,22 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Mapping
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import trio
 from attrs import define, evolve, field, frozen
 
 from trouper._clock import Clock
 from trouper.core.conversation import Value
-from trouper.errors import ToolError, TransientError
 from trouper_journal._errors import InvalidValue
 
 from ._context import CancelFlag, ToolContext
+from ._outcomes import Failed, Returned, ToolReturn, failure, is_fatal, outcome_types, told
 from ._redact import Redactor
 from ._results import to_value
 from ._signature import Signature, is_async
 from ._tool import Tool
-
-FailureKind: TypeAlias = Literal["tool_error", "transient", "exception", "timeout", "cancelled"]
-
-_LONGEST = 2000
-
-
-@frozen
-class Returned:
-    """The tool returned.
-
-    Attributes:
-        value: Its result as a journal value, secrets masked.
-    """
-
-    value: Value
-
-
-@frozen
-class Failed:
-    """The tool did not return, or not in time.
-
-    Attributes:
-        kind: ``tool_error`` and ``transient``: known not applied. ``exception``, ``timeout``, ``cancelled``: whether
-            it took effect is unknown.
-        message: What is known, secrets masked, at most 2,000 characters.
-        left: The tool was left behind, still working; ``on_late`` will be told what it brings.
-    """
-
-    kind: FailureKind
-    message: str
-    left: bool = False
-
-
-ToolReturn: TypeAlias = Returned | Failed
 
 
 class Late(Protocol):
@@ -290,12 +255,12 @@ class Attempt(Generic[T]):
                 outcome = await self._work(permit)
             if self._scope.cancelled_caught and outcome is None:
                 outcome = self._given_up("while it was working; whether it took effect is unknown")
-        except _outcome_types() as error:
+        except outcome_types() as error:
             alive, rest = self._parted(error)
             if rest is not None:
-                if _is_fatal(rest):
+                if is_fatal(rest):
                     raise
-                outcome = self._failed(rest)
+                outcome = failure(rest, self.redactor)
             if alive is not None:
                 raise alive from None
         finally:
@@ -339,10 +304,10 @@ class Attempt(Generic[T]):
                 self._unawaited = result
             else:
                 self._from_thread = self._accepted(result)
-        except _outcome_types() as error:
-            if _is_fatal(error):
+        except outcome_types() as error:
+            if is_fatal(error):
                 raise
-            self._from_thread = self._failed(error)
+            self._from_thread = failure(error, self.redactor)
 
     def _thread_ended(self) -> None:
         if self._from_thread is not None:
@@ -352,20 +317,7 @@ class Attempt(Generic[T]):
         try:
             return self.accept(result)
         except InvalidValue as error:
-            return Failed("exception", self._told(f"it returned what cannot be journaled: {error}"))
-
-    def _failed(self, error: BaseException) -> Failed:
-        leaves = list(_leaves(error))
-        if all(isinstance(leaf, ToolError) for leaf in leaves):
-            transient = all(isinstance(leaf, TransientError) for leaf in leaves)
-            message = "; ".join(_words(leaf) or type(leaf).__name__ for leaf in leaves)
-            return Failed("transient" if transient else "tool_error", self._told(message))
-        return Failed("exception", self._told("; ".join(map(_described, leaves))))
-
-    def _told(self, message: str) -> str:
-        # Masked before it is cut: a cut could leave half of a secret, which no pattern finds.
-        masked = self.redactor.text(message)
-        return masked if len(masked) <= _LONGEST else f"{masked[: _LONGEST - 1]}…"
+            return Failed("exception", told(f"it returned what cannot be journaled: {error}", self.redactor))
 
 
 @define(eq=False)
@@ -391,38 +343,3 @@ class _Permit:
 
     def release(self) -> None:
         self.limiter.release_on_behalf_of(self)
-
-
-def _foreign_cancellations() -> tuple[type[BaseException], ...]:
-    # asyncio.CancelledError is no Exception. A tool that ran asyncio has imported it; importing it here costs everyone.
-    module = sys.modules.get("asyncio")
-    return () if module is None else (module.CancelledError,)
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]
-
-
-def _outcome_types() -> tuple[type[BaseException], ...]:
-    return (Exception, BaseExceptionGroup, trio.Cancelled, *_foreign_cancellations())
-
-
-def _is_fatal(error: BaseException) -> bool:
-    """Whether KeyboardInterrupt, SystemExit or the like is in a group."""
-    return not all(isinstance(leaf, _outcome_types()) for leaf in _leaves(error))
-
-
-def _described(error: BaseException) -> str:
-    if isinstance(error, trio.Cancelled):
-        return "it let the Cancelled of a scope of its own escape"
-    words = _words(error)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001 -- __str__ is the user's code
-        return f"(its message cannot be shown: {type(broken).__name__})"

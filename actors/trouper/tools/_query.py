@@ -9,8 +9,9 @@ from attrs import frozen
 
 from trouper.core.conversation import Value
 
-from ._call import Attempt, Failed, Target, ToolHost
+from ._call import Attempt, Target, ToolHost
 from ._context import ToolContext
+from ._outcomes import Failed
 from ._redact import Redactor
 from ._results import to_value
 from ._tool import Tool

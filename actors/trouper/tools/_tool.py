@@ -184,7 +184,7 @@ def tool(
     Args:
         fn: The function; a bound method, a partial and a callable object will do.
         **declared: ``name`` and ``description`` for the model, instead of the function's own.
-            ``schema``: JSON Schema of the arguments, instead of the derived one (needs the ``jsonschema`` package).
+            ``schema``: JSON Schema of the arguments, instead of the derived one.
             ``effect``: an `Effect` or its name. Not declared means ``unqueryable_write``, the dangerous case.
             ``requires_approval``: true, or a predicate on the arguments (JSON values, before conversion).
             ``secrets``: name of the secret for each parameter that gets one.
@@ -253,8 +253,6 @@ def _explicit(name: str, given: Mapping[str, object], signature: Signature) -> t
     schema = explicit_schema(name, given, signature)
     try:
         check = schema_check(schema)
-    except ImportError as error:
-        raise DefinitionError(f"tool {name}: a schema of its own needs the jsonschema package") from error
     except ValueError as error:
         raise SchemaError(name, "", f"no valid JSON Schema: {error}") from error
     annotated = {

@@ -1,0 +1,103 @@
+"""How an attempt at a call can end, and which exceptions of a tool's are such ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal, TypeAlias
+
+import trio
+from attrs import frozen
+
+from trouper.core.conversation import Value
+from trouper.errors import ToolError, TransientError
+
+from ._redact import Redactor
+
+_LONGEST = 2000
+
+FailureKind: TypeAlias = Literal["tool_error", "transient", "exception", "timeout", "cancelled"]
+
+_LONGEST = 2000
+
+
+@frozen
+class Returned:
+    """The tool returned.
+
+    Attributes:
+        value: Its result as a journal value, secrets masked.
+    """
+
+    value: Value
+
+
+@frozen
+class Failed:
+    """The tool did not return, or not in time.
+
+    Attributes:
+        kind: ``tool_error`` and ``transient``: known not applied. ``exception``, ``timeout``, ``cancelled``: whether
+            it took effect is unknown.
+        message: What is known, secrets masked, at most 2,000 characters.
+        left: The tool was left behind, still working; ``on_late`` will be told what it brings.
+    """
+
+    kind: FailureKind
+    message: str
+    left: bool = False
+
+
+ToolReturn: TypeAlias = Returned | Failed
+
+
+def failure(error: BaseException, redactor: Redactor) -> Failed:
+    """The outcome that an exception of a tool's stands for; a group counts by what is in it."""
+    leaves = _leaves(error)
+    if all(isinstance(leaf, ToolError) for leaf in leaves):
+        transient = all(isinstance(leaf, TransientError) for leaf in leaves)
+        message = "; ".join(_words(leaf) or type(leaf).__name__ for leaf in leaves)
+        return Failed("transient" if transient else "tool_error", told(message, redactor))
+    return Failed("exception", told("; ".join(map(_described, leaves)), redactor))
+
+
+def told(message: str, redactor: Redactor) -> str:
+    """The message, masked and bounded."""
+    # Masked before it is cut: a cut could leave half of a secret, which no pattern finds.
+    masked = redactor.text(message)
+    return masked if len(masked) <= _LONGEST else f"{masked[: _LONGEST - 1]}…"
+
+
+def _foreign_cancellations() -> tuple[type[BaseException], ...]:
+    # asyncio.CancelledError is no Exception. A tool that ran asyncio has imported it; importing it here costs everyone.
+    module = sys.modules.get("asyncio")
+    return () if module is None else (module.CancelledError,)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+def outcome_types() -> tuple[type[BaseException], ...]:
+    """The exceptions that are outcomes. Any other ends more than the call: KeyboardInterrupt, SystemExit, ..."""
+    return (Exception, BaseExceptionGroup, trio.Cancelled, *_foreign_cancellations())
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether KeyboardInterrupt, SystemExit or the like is in a group."""
+    return not all(isinstance(leaf, outcome_types()) for leaf in _leaves(error))
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, trio.Cancelled):
+        return "it let the Cancelled of a scope of its own escape"
+    words = _words(error)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 -- __str__ is the user's code
+        return f"(its message cannot be shown: {type(broken).__name__})"
