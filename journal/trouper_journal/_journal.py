@@ -66,6 +66,7 @@ class Journal:
         clock: Clock | None = None,
         options: JournalOptions | None = None,
         random: Callable[[int], bytes] = os.urandom,
+        wrap: Callable[[Store], Store] | None = None,
     ) -> AbstractAsyncContextManager[Journal]:
         """Open a journal for the length of an ``async with`` block.
 
@@ -78,6 +79,7 @@ class Journal:
             clock: Source of time.
             options: Durability and limits.
             random: Source of random bytes, for the journal's id and for content.
+            wrap: Puts something between the journal and its storage: faults in tests, or an instrument.
 
         Raises:
             NotAJournal: The file is something else, or of another layout.
@@ -85,7 +87,8 @@ class Journal:
         """
         where = None if path is None else os.path.realpath(path)
         clock = clock or SystemClock()
-        provide = partial(open_storage, where, options or JournalOptions(), new_id=random(16), now=clock.now())
+        settings = options or JournalOptions()
+        provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
         return _opening(provide, options, path=where, registry=registry, clock=clock, random=random)
 
     @staticmethod

@@ -41,7 +41,13 @@ Provider: TypeAlias = Callable[[trio.Nursery], Awaitable[Storage]]
 
 
 async def open_storage(
-    path: str | None, options: JournalOptions, nursery: trio.Nursery, *, new_id: bytes, now: int
+    path: str | None,
+    options: JournalOptions,
+    nursery: trio.Nursery,
+    *,
+    new_id: bytes,
+    now: int,
+    wrap: Callable[[Store], Store] | None = None,
 ) -> Storage:
     """Open a journal file, or make a journal in memory.
 
@@ -49,16 +55,19 @@ async def open_storage(
         NotAJournal: The file is something else, or of another layout.
         StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
     """
+    store: Store
     if path is None:
-        return Storage(MemoryStore(new_id))
-    host = SQLiteHost(path, options, new_id=new_id, now=now)
-    nursery.start_soon(host.run, name="journal storage")
-    try:
-        return Storage(await host.store(), host)
-    except BaseException:
-        with trio.CancelScope(shield=True):
-            await host.close()
-        raise
+        store, host = MemoryStore(new_id), None
+    else:
+        host = SQLiteHost(path, options, new_id=new_id, now=now)
+        nursery.start_soon(host.run, name="journal storage")
+        try:
+            store = await host.store()
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await host.close()
+            raise
+    return Storage(store if wrap is None else wrap(store), host)
 
 
 class Opening(Generic[T]):
