@@ -14,14 +14,22 @@ from trouper.core import events as ev
 from trouper.core.decide import QueryAction, StartAction, Step, decide, due
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
-from trouper.core.status import status
-from trouper.errors import JournalCorrupt, JournalError, StorageBusy, UnknownEvent, VersionConflict
+from trouper.core.status import AT_ONCE, next_alarm, status
+from trouper.errors import (
+    InvalidValue,
+    InvalidWrite,
+    JournalCorrupt,
+    JournalError,
+    StorageBusy,
+    UnknownEvent,
+    VersionConflict,
+)
 from trouper.kit import Actor
 from trouper.runtime.desk import Desk
 from trouper.runtime.flights import Flights
 from trouper.runtime.planning import Launch, Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
-from trouper.runtime.recording import SECOND, Recorder
+from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper_journal import Domain, Write
 
 _PAGE = 500
@@ -46,6 +54,7 @@ class AgentActor(Actor[AgentMessage]):
         # A stream that somebody else appended to stays due until its driver has appended again.
         self._overdue = known is not None
         self._announced = False
+        self._degraded = False
 
     async def started(self) -> None:
         """Take the first turn."""
@@ -72,7 +81,7 @@ class AgentActor(Actor[AgentMessage]):
             while self._news or self._outcomes or self._fresh:
                 if not await self._turn():
                     return
-        except (UnknownEvent, JournalCorrupt) as error:
+        except (UnknownEvent, JournalCorrupt, InvalidValue, InvalidWrite) as error:
             self._leave_for_good(error)
             return
         except JournalError as error:
@@ -94,12 +103,20 @@ class AgentActor(Actor[AgentMessage]):
             turn.add(self._recorder.record(turn.state, outcome))
         if self._fresh:
             turn.add(await self._flights.orphans(turn.state))
+        turn.busy = self._flights.alive_after(taken)
         await self._decide(turn)
         try:
             await self._commit(turn)
         except VersionConflict as conflict:
             self._conflict(conflict)
             return True
+        except InvalidValue as error:
+            if not taken or self._degraded:
+                raise
+            self._degraded = True
+            self._outcomes = deque(unrecordable(outcome, error) for outcome in self._outcomes)
+            return True
+        self._degraded = False
         self._fresh = False
         for outcome in taken:
             self._outcomes.popleft()
@@ -116,7 +133,8 @@ class AgentActor(Actor[AgentMessage]):
             page = await self._desk.journal.read_page(self._stream, after=self._state.version, limit=_PAGE)
             for record in page:
                 self._state = evolve(self._state, self._desk.journal.registry.decode(record))
-                self._overdue = record.wake_at is not None and record.wake_at <= self._desk.clock.now()
+                moment = record.wake_at
+                self._overdue = moment not in {None, AT_ONCE} and moment <= self._desk.clock.now()
             if len(page) < _PAGE:
                 break
         self._fresh = self._fresh or bool(page)
@@ -135,7 +153,7 @@ class AgentActor(Actor[AgentMessage]):
         done: set[Step] = set()
         while True:
             now = self._desk.clock.now()
-            steps = [step for step in decide(turn.state) if step not in done and self._takes(step, now)]
+            steps = [step for step in decide(turn.state) if step not in done and _takes(step, now, turn)]
             if not steps:
                 return
             for step in steps:
@@ -144,13 +162,6 @@ class AgentActor(Actor[AgentMessage]):
                 turn.add(plan.events)
                 turn.launches += plan.launches
                 turn.writes += plan.writes
-
-    def _takes(self, step: Step, now: int) -> bool:
-        moment = due(step)
-        if moment is not None and moment > now:
-            return False
-        # While a thread of an earlier attempt is alive no other attempt starts; its late outcome may spare it.
-        return not (isinstance(step, StartAction | QueryAction) and self._flights.busy(step.action))
 
     async def _follow_definition(self, turn: _Turn) -> None:
         """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""
@@ -215,15 +226,19 @@ class AgentActor(Actor[AgentMessage]):
     # ---- the end of it
 
     def _announce(self) -> None:
+        alarm = next_alarm(self._state)
+        if alarm is not None:
+            self._desk.audience.alarm(alarm)
         if self._state.ended and not self._announced:
-            self._announced = True
             self._desk.audience.ended(self._state)
+        # A run that ended at a limit may go on while its agent is still here.
+        self._announced = self._state.ended
 
     async def _rest(self) -> None:
         """Leave memory if nothing is under way; nothing is awaited between looking and leaving."""
         if self._flights.any or self._outcomes or self._news or self._rung:
             return
-        self._desk.audience.left(self.run, None if self._state.ended else status(self._state).wake_at)
+        self._desk.audience.left(self.run)
         self.context.stop()
 
     def _leave_for_good(self, error: Exception) -> None:
@@ -231,13 +246,26 @@ class AgentActor(Actor[AgentMessage]):
         self.context.stop()
 
 
-class _Turn:
-    """What one turn comes to, before it is committed."""
+def _takes(step: Step, now: int, turn: _Turn) -> bool:
+    moment = due(step)
+    if moment is not None and moment > now:
+        return False
+    # While a thread of an earlier attempt is alive no other attempt starts; its late outcome may spare it.
+    return not (isinstance(step, StartAction | QueryAction) and step.action in turn.busy)
 
-    __slots__ = ("events", "launches", "state", "writes")
+
+class _Turn:
+    """What one turn comes to, before it is committed.
+
+    Attributes:
+        busy: Actions of which something is still alive when the outcomes taken in are settled.
+    """
+
+    __slots__ = ("busy", "events", "launches", "state", "writes")
 
     def __init__(self, state: RunState) -> None:
         self.state = state
+        self.busy: set[str] = set()
         self.events: list[object] = []
         self.launches: list[Launch] = []
         self.writes: list[Write] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trouper.agent import Agent
 from trouper.core import events as ev
 from trouper.core.state import Action, Phase, RunState
@@ -46,6 +48,17 @@ class Flights:
     def busy(self, action: str) -> bool:
         """Whether something of this action is still alive."""
         return action in self._actions or action in self._lingering
+
+    def alive_after(self, outcomes: Iterable[Outcome]) -> set[str]:
+        """Actions of which something is still alive once these outcomes are settled."""
+        alive = self._lingering | self._actions.keys()
+        for outcome in outcomes:
+            match outcome:
+                case Acted(action, lingering=True):
+                    alive.add(action)
+                case Acted(action) | Answered(action):
+                    alive.discard(action)
+        return alive
 
     # ---- after a restart
 
