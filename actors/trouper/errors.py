@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
 from trouper_journal._errors import InvalidValue as InvalidValue
+from trouper_journal._errors import InvalidWrite as InvalidWrite
 from trouper_journal._errors import JournalBroken as JournalBroken
 from trouper_journal._errors import JournalClosed as JournalClosed
 from trouper_journal._errors import JournalCorrupt as JournalCorrupt

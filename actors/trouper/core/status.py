@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from trouper.core.decide import decide, due
-from trouper.core.state import RunPhase, RunState
+from trouper.core.state import Phase, RunState
 
 RUNNING = "running"
 AWAITING = "awaiting_approval"
@@ -14,15 +14,19 @@ DRIFTED = "drifted"
 RETRYING = "retrying"
 ENDED_IN_DOUBT = "-in-doubt"
 
+AT_ONCE = 0
+"""The alarm of a run that is under way: due whenever nobody has it in memory, so that a restart finds it."""
+
 
 @frozen
 class Status:
     """Label and alarm of a run's stream.
 
     Attributes:
-        label: ``running`` for a run that has something to do at once or under way; what it waits for otherwise;
-            how it ended. A run that ended with calls in doubt says so behind that: ``cancelled-in-doubt``.
-        wake_at: When it has something to do next (ns UTC), or None.
+        label: What people must do about it first, if anything: ``in_doubt``, ``awaiting_approval``, ``drifted``; else
+            ``running`` or ``retrying``; or how it ended. A run that ended with calls in doubt says so behind that:
+            ``cancelled-in-doubt``.
+        wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, or None.
     """
 
     label: str
@@ -33,26 +37,29 @@ def status(state: RunState) -> Status:
     """Status of a run, from its state alone."""
     if state.ended:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
-    if state.phase is RunPhase.SUBMITTED and state.drift is None:
-        return Status(RUNNING)
     moments = [due(step) for step in decide(state)]
     if None in moments or under_way(state):
-        return Status(RUNNING)
-    return Status(_waits_for(state), min((moment for moment in moments if moment is not None), default=None))
+        return Status(_label(state, RUNNING), AT_ONCE)
+    return Status(_label(state, RETRYING), min((moment for moment in moments if moment is not None), default=None))
+
+
+def next_alarm(state: RunState) -> int | None:
+    """The earliest moment at which a step becomes due that is not due at once (ns UTC), or None."""
+    return min((moment for step in decide(state) if (moment := due(step)) is not None), default=None)
 
 
 def under_way(state: RunState) -> bool:
     """Whether a request or an attempt is out."""
     if state.model is not None and state.model.phase == "requested":
         return True
-    return any(action.phase.value == "started" for action in state.batch)
+    return any(action.phase is Phase.STARTED for action in state.batch)
 
 
-def _waits_for(state: RunState) -> str:
-    if state.drift is not None:
-        return DRIFTED
+def _label(state: RunState, otherwise: str) -> str:
+    if state.cancel is not None:
+        return RUNNING
     if state.in_doubt:
         return IN_DOUBT
     if state.awaiting:
         return AWAITING
-    return RETRYING
+    return DRIFTED if state.drift is not None else otherwise

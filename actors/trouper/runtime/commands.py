@@ -133,7 +133,7 @@ class Commands:
     async def approvals(self) -> list[PendingApproval]:
         """All calls that wait for a person, oldest run first."""
         found: list[PendingApproval] = []
-        for label in (AWAITING, IN_DOUBT, "running"):
+        for label in (AWAITING, IN_DOUBT):
             async for head in self.runs(label):
                 state = await self.state(head.stream.removeprefix("run/"))
                 found += [_pending(state, action) for action in state.awaiting if state.cancel is None]

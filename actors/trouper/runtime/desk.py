@@ -47,8 +47,12 @@ class Audience(Protocol):
         """The run is over, durably."""
         ...
 
-    def left(self, run: str, wake_at: int | None) -> None:
-        """The run has nothing to do before ``wake_at``; it is no longer in memory."""
+    def left(self, run: str) -> None:
+        """The run has nothing to do now; it is no longer in memory."""
+        ...
+
+    def alarm(self, moment: int) -> None:
+        """A run has something to do at this moment (ns UTC)."""
         ...
 
     def stuck(self, run: str, error: Exception) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from attrs import evolve
+
 from trouper.core import events as ev
 from trouper.core import wording
 from trouper.core.state import Action, Phase, RunState
-from trouper.errors import ModelError
+from trouper.errors import InvalidValue, ModelError
 from trouper.runtime.protocol import Acted, Answered, Outcome, Replied
 
 SECOND = 1_000_000_000
@@ -133,3 +135,13 @@ def _receipt(action: Action, outcome: Acted, evidence: str) -> ev.ActionReceipte
     return ev.ActionReceipted(
         outcome.action, outcome.attempt, "ok", "late" if evidence == "late" else "returned", text, outcome.value
     )
+
+
+def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
+    """The same outcome without its content, where that cannot be journaled: what is known must not be lost with it."""
+    said = f"the result cannot be journaled: {error}"[:500]
+    match outcome:
+        case Replied():
+            return Replied(outcome.index, outcome.attempt, None, ModelError(f"reply refused: {said}"))
+        case Acted() | Answered():
+            return evolve(outcome, text=f"[{said}]", value=None)

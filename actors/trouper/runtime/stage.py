@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 
 from trouper.core.state import RunState
-from trouper.core.status import RUNNING
+from trouper.core.status import AT_ONCE, DRIFTED
 from trouper.errors import ActorError, RuntimeStopped, TrouperError
 from trouper.kit import ActorSystem, Ref, TreeNode, open_system
 from trouper.runtime.agent import AgentActor
@@ -240,7 +240,8 @@ class Stage:
         self._live.pop(run, None)
         if not self._live:
             self._empty.set()
-        if self._left_out:
+        # Not for each free place: every look at the journal passes over those that are in memory.
+        if self._left_out and len(self._live) <= self._room * 3 // 4:
             self._kick.set()
 
     # ---- the audience of the agents
@@ -249,11 +250,14 @@ class Stage:
         """The run is over, durably."""
         self._answer(state.run, state=state)
 
-    def left(self, run: str, wake_at: int | None) -> None:
-        """The run has nothing to do before ``wake_at``."""
+    def left(self, run: str) -> None:
+        """The run has nothing to do now."""
         self._off(run)
-        if wake_at is not None and (self._alarm is None or wake_at < self._alarm):
-            self._alarm = wake_at
+
+    def alarm(self, moment: int) -> None:
+        """A run has something to do at this moment."""
+        if self._alarm is None or moment < self._alarm:
+            self._alarm = moment
             self._alarm_changed.set()
 
     def stuck(self, run: str, error: Exception) -> None:
@@ -340,26 +344,23 @@ class Stage:
         scope.cancel()
 
     async def _put_on(self) -> None:
-        """Put on stage what had not ended at the start, and from then on whatever becomes due."""
-        await self._scan(label=RUNNING)
+        """Put on stage whatever is due: at first all that had not ended, and from then on what becomes due."""
+        await self._scan(label=DRIFTED)
         while True:
             self._kick = trio.Event()
+            self._left_out = False
             await self._scan()
-            if self._left_out and len(self._live) < self._room:
-                self._left_out = False
-                await self._scan(label=RUNNING)
             await self._kick.wait()
 
     async def _scan(self, label: str | None = None) -> None:
-        journal = self._desk.journal
-        due = None if label else self._desk.clock.now()
-        async for head in journal.streams(label=label, prefix="run/", wake_before=due):
+        journal, now = self._desk.journal, self._desk.clock.now()
+        async for head in journal.streams(label=label, prefix="run/", wake_before=None if label else now):
             run = head.stream.removeprefix("run/")
-            if run not in self._stuck:
+            under_way = run in self._live and head.wake_at in {None, AT_ONCE}
+            if run not in self._stuck and not under_way:
                 await self.admit(run)
             if self._left_out or self._desk.draining:
                 break
-        moment = await journal.next_wake(after=self._desk.clock.now())
-        if moment is not None and (self._alarm is None or moment < self._alarm):
-            self._alarm = moment
-            self._alarm_changed.set()
+        moment = await journal.next_wake(after=now)
+        if moment is not None:
+            self.alarm(moment)
