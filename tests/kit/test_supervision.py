@@ -349,6 +349,27 @@ async def test_an_owned_task_that_raises_fails_the_actor_its_handler_and_its_ope
     assert events == ["started", "ended raise", "started", "ended again"]
 
 
+async def test_the_first_failure_is_the_cause() -> None:
+    class Twice(Actor[Do]):
+        async def receive(self, message: Do) -> None:
+            self.context.start_task(self.second)
+            self.context.start_task(self.first)
+
+        async def first(self) -> None:
+            raise KeyError("first")
+
+        async def second(self) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("second")
+
+    async with open_system() as system:
+        ref = await system.spawn(Twice(), supervision=STOP)
+        await ref.tell(Do(""))
+        assert repr((await ref.wait_stopped()).cause) == "KeyError('first')"
+
+
 async def test_an_owned_task_can_be_cancelled_alone() -> None:
     events: list[str] = []
     async with open_system() as system:

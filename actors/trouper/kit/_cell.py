@@ -204,8 +204,6 @@ class Cell:
 
     async def _live(self) -> Exception | None:
         """One incarnation. Returns what it failed with, None when it stopped in order or was cancelled."""
-        if self._cancelled:
-            return None
         try:
             with self._scope:
                 await self.shelter(self._perform)
