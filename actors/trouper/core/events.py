@@ -14,57 +14,23 @@ from typing import Literal
 
 from attrs import frozen
 
+from trouper.core.action_events import ActionInterrupted as ActionInterrupted
+from trouper.core.action_events import ActionPlanned as ActionPlanned
+from trouper.core.action_events import ActionQueried as ActionQueried
+from trouper.core.action_events import ActionReceipted as ActionReceipted
+from trouper.core.action_events import ActionReplanned as ActionReplanned
+from trouper.core.action_events import ActionResolved as ActionResolved
+from trouper.core.action_events import ActionReturnedLate as ActionReturnedLate
+from trouper.core.action_events import ActionStarted as ActionStarted
+from trouper.core.action_events import ActionUnresolved as ActionUnresolved
+from trouper.core.action_events import ApprovalDecided as ApprovalDecided
+from trouper.core.action_events import ApprovalExpired as ApprovalExpired
+from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.conversation import Message
-from trouper.core.effects import Effect
+from trouper.core.terms import AskedCall as AskedCall
+from trouper.core.terms import Limits as Limits
+from trouper.core.terms import Principal as Principal
 from trouper_journal import Content, EventRegistry, Value, content, event
-
-
-@frozen
-class Principal:
-    """Who did something.
-
-    Attributes:
-        id: Name within ``via``, such as ``maria``.
-        kind: A person, a service, a policy or an agent.
-        via: How the claim reached us, such as ``api`` or ``os-user:maria``.
-        assurance: Whether it was only said (``asserted``), checked (``authenticated``) or proven (``signed``).
-    """
-
-    id: str
-    kind: Literal["person", "service", "policy", "agent"] = "person"
-    via: str = "api"
-    assurance: Literal["asserted", "authenticated", "signed"] = "asserted"
-
-
-@frozen
-class Limits:
-    """How far a run may go.
-
-    Attributes:
-        max_steps: Super-steps: each answered model request is one, each batch of tools is one. A failed or lost
-            request that is sent again is not another step.
-        on_limit: ``raise`` fails the run, resumably; ``finish`` makes one last request, without tools, and takes its
-            answer. That last request comes on top of ``max_steps``.
-        model_attempts: How often one request is sent at most when it fails in a way that may pass.
-    """
-
-    max_steps: int = 50
-    on_limit: Literal["raise", "finish"] = "raise"
-    model_attempts: int = 5
-
-    def __attrs_post_init__(self) -> None:
-        if self.max_steps < 1 or self.model_attempts < 1:
-            raise ValueError("max_steps and model_attempts are at least 1")
-
-
-@frozen
-class AskedCall:
-    """A call as the model asked for it, raw."""
-
-    name: str
-    arguments: str
-    provider_id: str | None = None
-    extra: dict[str, Value] | None = None
 
 
 @event("definition.recorded", schema=1, driver=True)
@@ -205,184 +171,6 @@ class ModelLost:
     index: int
     attempt: int
     reason: Literal["restart", "shutdown", "cancelled"]
-
-
-@event("action.planned", schema=1, driver=True)
-@frozen
-class ActionPlanned:
-    """A call was read, checked against its tool, and given its gate.
-
-    Attributes:
-        action: ``<model index>.<call index>``.
-        tool: The tool's name.
-        effect: Its effect class.
-        gate: ``free`` may run, ``person`` needs an approval, ``refused`` never runs (`refusal` tells the model why),
-            ``limit`` was not looked at because the run had reached its limit.
-        identity: Digest of what the tool promises (name, schema, effect, gate, limits).
-        digest: Keyed digest of that and the arguments; what an approval binds to.
-        attempts: How often the tool may be tried.
-        arguments: The arguments as read, None where they could not be read.
-        refusal: What the model is told where the call is refused.
-    """
-
-    action: str
-    tool: str
-    effect: Effect
-    gate: Literal["free", "person", "refused", "limit"] = "free"
-    identity: bytes = b""
-    digest: bytes = b""
-    attempts: int = 1
-    arguments: Content[dict[str, Value] | None] = content(default=None)
-    refusal: Content[str | None] = content(default=None)
-
-
-@event("approval.requested", schema=1, driver=True)
-@frozen
-class ApprovalRequested:
-    """A person is asked.
-
-    Attributes:
-        request: Number of the request for this action, from 1; a new one where the tool changed meanwhile.
-        expires_at: When the request lapses (ns UTC), or None.
-    """
-
-    action: str
-    request: int
-    digest: bytes
-    expires_at: int | None = None
-
-
-@event("approval.decided", schema=1)
-@frozen
-class ApprovalDecided:
-    """A person decided.
-
-    Attributes:
-        digest: Digest of the call decided on: of the edited arguments where there are any.
-        arguments: The arguments to run instead of the model's, or None.
-    """
-
-    action: str
-    request: int
-    decision: Literal["approve", "deny"]
-    digest: bytes
-    by: Content[Principal | None] = content(default=None)
-    reason: Content[str | None] = content(default=None)
-    arguments: Content[dict[str, Value] | None] = content(default=None)
-
-
-@event("approval.expired", schema=1, driver=True)
-@frozen
-class ApprovalExpired:
-    """A request lapsed: its time ran out, or the tool changed and it must be asked anew."""
-
-    action: str
-    request: int
-    reason: Literal["time", "changed"]
-
-
-@event("action.replanned", schema=1, driver=True)
-@frozen
-class ActionReplanned:
-    """After a new definition was adopted: the call's gate, limit and digest under it."""
-
-    action: str
-    effect: Effect
-    gate: Literal["free", "person"]
-    identity: bytes
-    digest: bytes
-    attempts: int = 1
-
-
-@event("action.started", schema=1, driver=True)
-@frozen
-class ActionStarted:
-    """An attempt at a call is about to be made."""
-
-    action: str
-    attempt: int
-
-
-@event("action.receipted", schema=1, driver=True)
-@frozen
-class ActionReceipted:
-    """A call is over and its outcome is known.
-
-    Attributes:
-        attempt: The attempt that it is about; 0 where none was made.
-        outcome: Whether it did what was asked.
-        evidence: What the outcome rests on.
-        text: What the model is told.
-        value: The tool's result, where it is more than ``text``.
-    """
-
-    action: str
-    attempt: int
-    outcome: Literal["ok", "error"]
-    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late"] = "returned"
-    text: Content[str] = content(default="")
-    value: Content[Value] = content(default=None)
-
-
-@event("action.interrupted", schema=1, driver=True)
-@frozen
-class ActionInterrupted:
-    """An attempt ended without an outcome that can be trusted.
-
-    Attributes:
-        cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``shutdown`` with
-            the runtime; ``exception``; ``transient``: known not applied, may be tried again.
-        retry_at: Earliest moment of another attempt (ns UTC), or None for at once.
-    """
-
-    action: str
-    attempt: int
-    cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient"]
-    retry_at: int | None = None
-    message: Content[str] = content(default="")
-
-
-@event("action.queried", schema=1, driver=True)
-@frozen
-class ActionQueried:
-    """The tool's query was asked whether an interrupted attempt took place (``found`` is receipted instead)."""
-
-    action: str
-    attempt: int
-    answer: Literal["absent", "unknown"]
-    message: Content[str] = content(default="")
-
-
-@event("action.unresolved", schema=1, driver=True)
-@frozen
-class ActionUnresolved:
-    """Whether the call took place is unknown, and only a named person can settle it."""
-
-    action: str
-    attempt: int
-    text: Content[str] = content(default="")
-
-
-@event("action.resolved", schema=1)
-@frozen
-class ActionResolved:
-    """A person settled a call in doubt."""
-
-    action: str
-    verdict: Literal["applied", "not_applied", "run_again", "abandon"]
-    by: Content[Principal | None] = content(default=None)
-    evidence: Content[str | None] = content(default=None)
-
-
-@event("action.returned_late", schema=1, driver=True)
-@frozen
-class ActionReturnedLate:
-    """An attempt that had been given up came back after the call was settled: a note, never a second outcome."""
-
-    action: str
-    attempt: int
-    outcome: Literal["ok", "error"]
-    text: Content[str] = content(default="")
 
 
 @event("run.cancel_requested", schema=1)

@@ -1,0 +1,189 @@
+"""What happens to a call that a model asked for: planned, approved, started, receipted, in doubt, settled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from trouper.core.effects import Effect
+from trouper.core.terms import Principal
+from trouper_journal import Content, Value, content, event
+
+
+@event("action.planned", schema=1, driver=True)
+@frozen
+class ActionPlanned:
+    """A call was read, checked against its tool, and given its gate.
+
+    Attributes:
+        action: ``<model index>.<call index>``.
+        tool: The tool's name.
+        effect: Its effect class.
+        gate: ``free`` may run, ``person`` needs an approval, ``refused`` never runs (`refusal` tells the model why),
+            ``limit`` was not looked at because the run had reached its limit.
+        identity: Digest of what the tool promises (name, schema, effect, gate, limits).
+        digest: Keyed digest of that and the arguments; what an approval binds to.
+        attempts: How often the tool may be tried.
+        arguments: The arguments as read, None where they could not be read.
+        refusal: What the model is told where the call is refused.
+    """
+
+    action: str
+    tool: str
+    effect: Effect
+    gate: Literal["free", "person", "refused", "limit"] = "free"
+    identity: bytes = b""
+    digest: bytes = b""
+    attempts: int = 1
+    arguments: Content[dict[str, Value] | None] = content(default=None)
+    refusal: Content[str | None] = content(default=None)
+
+
+@event("approval.requested", schema=1, driver=True)
+@frozen
+class ApprovalRequested:
+    """A person is asked.
+
+    Attributes:
+        request: Number of the request for this action, from 1; a new one where the tool changed meanwhile.
+        expires_at: When the request lapses (ns UTC), or None.
+    """
+
+    action: str
+    request: int
+    digest: bytes
+    expires_at: int | None = None
+
+
+@event("approval.decided", schema=1)
+@frozen
+class ApprovalDecided:
+    """A person decided.
+
+    Attributes:
+        digest: Digest of the call decided on: of the edited arguments where there are any.
+        arguments: The arguments to run instead of the model's, or None.
+    """
+
+    action: str
+    request: int
+    decision: Literal["approve", "deny"]
+    digest: bytes
+    by: Content[Principal | None] = content(default=None)
+    reason: Content[str | None] = content(default=None)
+    arguments: Content[dict[str, Value] | None] = content(default=None)
+
+
+@event("approval.expired", schema=1, driver=True)
+@frozen
+class ApprovalExpired:
+    """A request lapsed: its time ran out, or the tool changed and it must be asked anew."""
+
+    action: str
+    request: int
+    reason: Literal["time", "changed"]
+
+
+@event("action.replanned", schema=1, driver=True)
+@frozen
+class ActionReplanned:
+    """After a new definition was adopted: the call's gate, limit and digest under it."""
+
+    action: str
+    effect: Effect
+    gate: Literal["free", "person"]
+    identity: bytes
+    digest: bytes
+    attempts: int = 1
+
+
+@event("action.started", schema=1, driver=True)
+@frozen
+class ActionStarted:
+    """An attempt at a call is about to be made."""
+
+    action: str
+    attempt: int
+
+
+@event("action.receipted", schema=1, driver=True)
+@frozen
+class ActionReceipted:
+    """A call is over and its outcome is known.
+
+    Attributes:
+        attempt: The attempt that it is about; 0 where none was made.
+        outcome: Whether it did what was asked.
+        evidence: What the outcome rests on.
+        text: What the model is told.
+        value: The tool's result, where it is more than ``text``.
+    """
+
+    action: str
+    attempt: int
+    outcome: Literal["ok", "error"]
+    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late"] = "returned"
+    text: Content[str] = content(default="")
+    value: Content[Value] = content(default=None)
+
+
+@event("action.interrupted", schema=1, driver=True)
+@frozen
+class ActionInterrupted:
+    """An attempt ended without an outcome that can be trusted.
+
+    Attributes:
+        cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``shutdown`` with
+            the runtime; ``exception``; ``transient``: known not applied, may be tried again.
+        retry_at: Earliest moment of another attempt (ns UTC), or None for at once.
+    """
+
+    action: str
+    attempt: int
+    cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient"]
+    retry_at: int | None = None
+    message: Content[str] = content(default="")
+
+
+@event("action.queried", schema=1, driver=True)
+@frozen
+class ActionQueried:
+    """The tool's query was asked whether an interrupted attempt took place (``found`` is receipted instead)."""
+
+    action: str
+    attempt: int
+    answer: Literal["absent", "unknown"]
+    message: Content[str] = content(default="")
+
+
+@event("action.unresolved", schema=1, driver=True)
+@frozen
+class ActionUnresolved:
+    """Whether the call took place is unknown, and only a named person can settle it."""
+
+    action: str
+    attempt: int
+    text: Content[str] = content(default="")
+
+
+@event("action.resolved", schema=1)
+@frozen
+class ActionResolved:
+    """A person settled a call in doubt."""
+
+    action: str
+    verdict: Literal["applied", "not_applied", "run_again", "abandon"]
+    by: Content[Principal | None] = content(default=None)
+    evidence: Content[str | None] = content(default=None)
+
+
+@event("action.returned_late", schema=1, driver=True)
+@frozen
+class ActionReturnedLate:
+    """An attempt that had been given up came back after the call was settled: a note, never a second outcome."""
+
+    action: str
+    attempt: int
+    outcome: Literal["ok", "error"]
+    text: Content[str] = content(default="")

@@ -1,0 +1,211 @@
+"""The fold of what happens to a reply's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from trouper.core import action_events as ev
+from trouper.core.conversation import ToolMessage
+from trouper.core.folding import advanced, say
+from trouper.core.state import Action, Decision, Phase, RunState, known
+
+
+def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
+    action = Action(
+        action=event.action,
+        tool=event.tool,
+        effect=event.effect,
+        gate=event.gate,
+        identity=event.identity,
+        digest=event.digest,
+        attempts=event.attempts,
+        arguments=known(event.arguments, None),
+        refusal=known(event.refusal, None),
+    )
+    first = not state.batch
+    return advanced(
+        state,
+        batch=(*state.batch, action),
+        unplanned=tuple(entry for entry in state.unplanned if entry[0] != event.action),
+        steps=state.steps + (1 if first and event.gate != "limit" else 0),
+    )
+
+
+def _change(state: RunState, name: str, change: Callable[[Action], Action]) -> RunState:
+    """Change one action wherever it stands, and close the batch when that was its last open one."""
+    if name in state.settled:
+        return advanced(state, settled={**state.settled, name: change(state.settled[name])})
+    batch = tuple(change(action) if action.action == name else action for action in state.batch)
+    if state.unplanned or not batch or any(action.phase is not Phase.CLOSED for action in batch):
+        return advanced(state, batch=batch)
+    return close_batch(state, batch)
+
+
+def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
+    """Every call of a reply gets its one tool message, in the order asked, whatever order they ended in."""
+    ordered = sorted(batch, key=lambda action: int(action.action.partition(".")[2]))
+    answers = tuple(
+        ToolMessage(
+            id=f"{state.run}/{action.action}",
+            call_id=f"{state.run}/{action.action}",
+            name=action.tool,
+            content=action.text,
+            status="ok" if action.ok else "error",
+        )
+        for action in ordered
+    )
+    messages, chain = say(state, answers)
+    kept = {
+        action.action: attrs.evolve(action, original=None)
+        for action in ordered
+        if action.decision is not None or action.cause is not None or action.phase is Phase.UNRESOLVED
+    }
+    settled = {**state.settled, **kept} if kept else state.settled
+    return advanced(state, messages=messages, chain=chain, batch=(), settled=settled)
+
+
+def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(
+            action,
+            effect=event.effect,
+            gate=event.gate,
+            identity=event.identity,
+            digest=event.digest,
+            attempts=event.attempts,
+            phase=Phase.PLANNED,
+            decision=None,
+        ),
+    )
+
+
+def _approval_requested(state: RunState, event: ev.ApprovalRequested) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(
+            action, phase=Phase.AWAITING, request=event.request, digest=event.digest, expires_at=event.expires_at
+        ),
+    )
+
+
+def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
+    edited = known(event.arguments, None)
+    decision = Decision(
+        request=event.request,
+        decision=event.decision,
+        digest=event.digest,
+        by=known(event.by, None),
+        reason=known(event.reason, None),
+        edited=edited is not None,
+    )
+    phase = Phase.APPROVED if event.decision == "approve" else Phase.DENIED
+
+    def change(action: Action) -> Action:
+        if edited is None:
+            return attrs.evolve(action, phase=phase, decision=decision)
+        return attrs.evolve(
+            action,
+            phase=phase,
+            decision=decision,
+            digest=event.digest,
+            arguments=edited,
+            original=action.arguments,
+        )
+
+    return _change(state, event.action, change)
+
+
+def _approval_expired(state: RunState, event: ev.ApprovalExpired) -> RunState:
+    phase = Phase.LAPSED if event.reason == "time" else Phase.PLANNED
+    return _change(state, event.action, lambda action: attrs.evolve(action, phase=phase, expires_at=None))
+
+
+def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(action, phase=Phase.STARTED, attempt=event.attempt, retry_at=None, query=None),
+    )
+
+
+def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(
+            action, phase=Phase.CLOSED, ok=event.outcome == "ok", text=known(event.text, ""), retry_at=None
+        ),
+    )
+
+
+def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
+    lost = event.cause in {"lost", "shutdown"}
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(
+            action,
+            phase=Phase.INTERRUPTED,
+            cause=event.cause,
+            retry_at=event.retry_at,
+            losses=action.losses + (1 if lost else 0),
+            text=known(event.message, ""),
+        ),
+    )
+
+
+def _queried(state: RunState, event: ev.ActionQueried) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(action, query=event.answer, text=known(event.message, "") or action.text),
+    )
+
+
+def _unresolved(state: RunState, event: ev.ActionUnresolved) -> RunState:
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(action, phase=Phase.UNRESOLVED, text=known(event.text, "")),
+    )
+
+
+def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
+    again = event.verdict == "run_again" and not state.ended
+    phase = Phase.REPEAT if again else Phase.RESOLVED
+    return _change(
+        state,
+        event.action,
+        lambda action: attrs.evolve(
+            action,
+            phase=phase,
+            verdict=event.verdict,
+            settled_by=known(event.by, None),
+            evidence=known(event.evidence, None),
+        ),
+    )
+
+
+def _returned_late(state: RunState, _event: ev.ActionReturnedLate) -> RunState:
+    return advanced(state)
+
+
+ACTION_STEPS: dict[type, Callable[..., RunState]] = {
+    ev.ActionPlanned: _planned,
+    ev.ActionReplanned: _replanned,
+    ev.ApprovalRequested: _approval_requested,
+    ev.ApprovalDecided: _approval_decided,
+    ev.ApprovalExpired: _approval_expired,
+    ev.ActionStarted: _action_started,
+    ev.ActionReceipted: _receipted,
+    ev.ActionInterrupted: _interrupted,
+    ev.ActionQueried: _queried,
+    ev.ActionUnresolved: _unresolved,
+    ev.ActionResolved: _resolved,
+    ev.ActionReturnedLate: _returned_late,
+}

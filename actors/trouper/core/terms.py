@@ -1,0 +1,57 @@
+"""Terms that events, state and commands share: who, how far, and what a model asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from trouper_journal import Value
+
+
+@frozen
+class Principal:
+    """Who did something.
+
+    Attributes:
+        id: Name within ``via``, such as ``maria``.
+        kind: A person, a service, a policy or an agent.
+        via: How the claim reached us, such as ``api`` or ``os-user:maria``.
+        assurance: Whether it was only said (``asserted``), checked (``authenticated``) or proven (``signed``).
+    """
+
+    id: str
+    kind: Literal["person", "service", "policy", "agent"] = "person"
+    via: str = "api"
+    assurance: Literal["asserted", "authenticated", "signed"] = "asserted"
+
+
+@frozen
+class Limits:
+    """How far a run may go.
+
+    Attributes:
+        max_steps: Super-steps: each answered model request is one, each batch of tools is one. A failed or lost
+            request that is sent again is not another step.
+        on_limit: ``raise`` fails the run, resumably; ``finish`` makes one last request, without tools, and takes its
+            answer. That last request comes on top of ``max_steps``.
+        model_attempts: How often one request is sent at most when it fails in a way that may pass.
+    """
+
+    max_steps: int = 50
+    on_limit: Literal["raise", "finish"] = "raise"
+    model_attempts: int = 5
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_steps < 1 or self.model_attempts < 1:
+            raise ValueError("max_steps and model_attempts are at least 1")
+
+
+@frozen
+class AskedCall:
+    """A call as the model asked for it, raw."""
+
+    name: str
+    arguments: str
+    provider_id: str | None = None
+    extra: dict[str, Value] | None = None
