@@ -1,6 +1,6 @@
 """Messages a second through the actor kit and through a bare trio memory channel with a buffer of 100, side by side.
 
-Each function returns the rates of ours and of the floor, medians over rounds that alternate in one Trio run. The floor
+Each measurement alternates ours and the floor in one Trio run. The floor
 has no actor: a task that takes from the channel with ``async for``, and for a round trip a second channel back.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import attrs
 import trio
 
+from benchmarks.measure import Figures, Group, Key, Measured, Pair, Scale, alternate_async
 from trouper.kit import Actor, ActorSystem, MailboxFull, Ref, Request, open_system
 
 BUFFER = 100
@@ -162,33 +164,28 @@ async def _channel_ask(nursery: trio.Nursery) -> float:
 
 
 def _side_by_side(
-    ours: Callable[[ActorSystem], Awaitable[float]], floor: Callable[[trio.Nursery], Awaitable[float]]
-) -> tuple[float, float]:
-    pairs: list[tuple[float, float]] = []
-
-    async def main() -> None:
+    ours: Callable[[ActorSystem], Awaitable[float]], floor: Callable[[trio.Nursery], Awaitable[float]], scale: Scale
+) -> Figures:
+    async def main() -> list[Pair]:
         async with open_system() as system, trio.open_nursery() as nursery:
-            pairs.extend([(await ours(system), await floor(nursery)) for _ in range(ROUNDS)])
+            return await alternate_async(scale.of(9, 2), lambda: ours(system), lambda: floor(nursery), scale)
 
-    trio.run(main)
-    # The pair whose ratio is the median: both of its rates were taken under the same load.
-    pairs.sort(key=lambda pair: pair[0] / pair[1])
-    return pairs[len(pairs) // 2]
+    return Figures(trio.run(main))
 
 
-def measure_tell() -> tuple[float, float]:
-    """One way, each send awaited: (ours, floor) in messages/s."""
-    return _side_by_side(_actor_tell, _channel_tell)
+def measure_tell(scale: Scale) -> Measured:
+    """One way, each send awaited."""
+    return {"tell": _side_by_side(_actor_tell, _channel_tell, scale)}
 
 
-def measure_tell_nowait() -> tuple[float, float]:
-    """One way, sent without waiting, a checkpoint only when full: (ours, floor) in messages/s."""
-    return _side_by_side(_actor_nowait, _channel_nowait)
+def measure_tell_nowait(scale: Scale) -> Measured:
+    """One way, sent without waiting, a checkpoint only when full."""
+    return {"tell_nowait": _side_by_side(_actor_nowait, _channel_nowait, scale)}
 
 
-def measure_ask() -> tuple[float, float]:
-    """A request and its answer: (ours, floor) in round trips/s."""
-    return _side_by_side(_actor_ask, _channel_ask)
+def measure_ask(scale: Scale) -> Measured:
+    """A request and its answer."""
+    return {"ask": _side_by_side(_actor_ask, _channel_ask, scale)}
 
 
 async def _life(system: ActorSystem) -> float:
@@ -208,11 +205,22 @@ def measure_spawn() -> float:
     return trio.run(main)
 
 
+def _key(name: str, ours: str, floor: str, target: float) -> Key:
+    return Key(name, "messages/s", ours, floor, target, "at_least")
+
+
+GROUPS: Sequence[Group] = (
+    Group("tell", [_key("tell", "tell, awaited", "memory channel, send", 0.8)], measure_tell),
+    Group("tell_nowait", [_key("tell_nowait", "tell_nowait", "memory channel, send_nowait", 3)], measure_tell_nowait),
+    Group("ask", [_key("ask", "ask, with its answer", "two memory channels", 0.9)], measure_ask),
+)
+
+
 def main() -> None:
-    for measure in (measure_tell, measure_tell_nowait, measure_ask):
-        ours, floor = measure()
-        name = measure.__name__.removeprefix("measure_")
-        print(f"{name:12} {ours:12,.0f}/s  channel {floor:12,.0f}/s  ratio {ours / floor:.2f}")
+    scale = Scale(quick=False, folder=Path(), say=lambda _: None)
+    for group in GROUPS:
+        for key, figures in group.measure(scale).items():
+            print(f"{key:12} {figures.ours:12,.0f}/s  channel {figures.floor:12,.0f}/s  ratio {figures.ratio:.2f}")
     print(f"spawn + stop {measure_spawn():9.1f} µs")
 
 

@@ -1,0 +1,1 @@
+"""Measurements of Trouper beside floors: `python -m benchmarks`."""
