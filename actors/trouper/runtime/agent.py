@@ -98,14 +98,8 @@ class AgentActor(Actor[AgentMessage]):
             if not await self._read():
                 return False
         taken = list(self._outcomes)
-        turn = _Turn(self._state)
-        for outcome in taken:
-            turn.add(self._recorder.record(turn.state, outcome))
-        if self._fresh:
-            turn.add(await self._flights.orphans(turn.state))
-        turn.busy = self._flights.alive_after(taken)
-        await self._decide(turn)
         try:
+            turn = await self._take_in(taken)
             await self._commit(turn)
         except VersionConflict as conflict:
             self._conflict(conflict)
@@ -126,6 +120,17 @@ class AgentActor(Actor[AgentMessage]):
             await self._flights.launch(launch, self._planner.agent, self._state)
         self._announce()
         return True
+
+    async def _take_in(self, taken: list[Outcome]) -> _Turn:
+        """What was delivered, and all that the rules make of it."""
+        turn = _Turn(self._state)
+        for outcome in taken:
+            turn.add(self._recorder.record(turn.state, outcome))
+        if self._fresh:
+            turn.add(await self._flights.orphans(turn.state))
+        turn.busy = self._flights.alive_after(taken)
+        await self._decide(turn)
+        return turn
 
     async def _read(self) -> bool:
         """Fold what stands in the stream beyond what is known; False if there is nothing at all."""
