@@ -29,6 +29,7 @@ from trouper_journal._lock import Holder as Holder
 from trouper_journal._memory import MemoryStore as MemoryStore
 from trouper_journal._merkle import EMPTY_RANGE as EMPTY_RANGE
 from trouper_journal._merkle import CompactRange as CompactRange
+from trouper_journal._news import Arrival as Arrival
 from trouper_journal._options import JournalOptions as JournalOptions
 from trouper_journal._records import Committed as Committed
 from trouper_journal._records import Domain as Domain
@@ -53,6 +54,7 @@ from trouper_journal._store import Batch as Batch
 from trouper_journal._store import Head as Head
 from trouper_journal._store import Known as Known
 from trouper_journal._store import Store as Store
+from trouper_journal._tail import Arrivals as Arrivals
 from trouper_journal._tail import News as News
 from trouper_journal._tail import Tail as Tail
 from trouper_journal._values import Value as Value

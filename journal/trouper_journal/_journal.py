@@ -21,7 +21,7 @@ from trouper_journal._records import Committed, Key, KeyEntry, Record, Snapshot,
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, News, Pages, Tail, with_values
+from trouper_journal._tail import PAGE, Arrivals, News, Pages, Tail, with_values
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
 from trouper_journal._writer import Writer
@@ -241,6 +241,15 @@ class Journal:
         """
         self._check_open()
         return News(self._store, self._news)
+
+    def arrivals(self) -> Arrivals:
+        """A subscription to what others than the driver append: which streams, as far as this process knows.
+
+        Raises:
+            JournalClosed: The block has been left.
+        """
+        self._check_open()
+        return Arrivals(self._store, self._news)
 
     def streams(
         self, *, label: str | None = None, prefix: str = "", wake_before: int | None = None

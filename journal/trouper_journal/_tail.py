@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from trouper_journal._codec import SALT_SIZE
-from trouper_journal._news import NewsHub
+from trouper_journal._news import Arrival, Inbox, NewsHub
 from trouper_journal._records import Record
 from trouper_journal._store import Store
 from trouper_journal._values import references
@@ -126,6 +126,38 @@ class News:
         going = await self._hub.beyond(self._seen)
         self._seen = max(self._seen, self._hub.position)
         return going
+
+
+class Arrivals:
+    """Tells to which streams others than the driver append: other processes, and this one without a fence.
+
+    Used as ``async with journal.arrivals() as arrivals``; what is committed after the block was entered is never
+    missed, and several commits make one arrival. The driver's own commits, which are most, wake nobody.
+    """
+
+    def __init__(self, store: Store, hub: NewsHub) -> None:
+        self._store = store
+        self._hub = hub
+        self._inbox = Inbox()
+
+    async def __aenter__(self) -> Self:
+        self._hub.subscribe(self._inbox)
+        try:
+            self._inbox.seen = max(self._inbox.seen, await self._store.position())
+        except BaseException:
+            self._hub.unsubscribe(self._inbox)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._hub.unsubscribe(self._inbox)
+
+    async def wait(self) -> Arrival | None:
+        """Wait until something has arrived since the last wait; None once the journal is being left.
+
+        Cancelling loses nothing: the next wait returns at once if there was an arrival.
+        """
+        return await self._hub.arrival(self._inbox)
 
 
 async def with_values(store: Store, record: Record) -> Record:

@@ -21,7 +21,7 @@ from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Planner, Proposal, Verdict, concerned_keys, concerned_streams
 from trouper_journal._records import Committed
 from trouper_journal._statistics import WriterStatistics
-from trouper_journal._store import Store
+from trouper_journal._store import Batch, Store
 
 _TRIES: Final = 100
 
@@ -191,6 +191,7 @@ class Writer:
             wanted = concerned_streams(proposals) if careful else planner.unknown(proposals)
             if wanted is not None:
                 known = await self._store.load(wanted, concerned_keys(proposals))
+                self._news.heard(known.head.position)
                 if not planner.learn(known, wanted) and not careful:
                     careful = True
                     continue
@@ -200,19 +201,36 @@ class Writer:
                 continue
             if plan.batch is None:
                 return plan.verdicts
-            if await self._store.write(plan.batch):
+            if await self._store_batch(plan.batch):
                 self._batches += 1
                 planner.apply(plan)
-                self._news.announce(planner.position)
+                streams = _unfenced(proposals, plan.verdicts) if self._news.subscribed else {}
+                self._news.wrote(plan.batch.base.position, planner.position, streams)
                 return plan.verdicts
             careful = True
             self._repetitions += 1
         raise StorageBusy(f"other processes wrote in between {_TRIES} times; nothing was written, try again")
 
+    async def _store_batch(self, batch: Batch) -> bool:
+        self._news.writing = True
+        try:
+            return await self._store.write(batch)
+        finally:
+            self._news.writing = False
+
     def _refuse_waiting(self, error: JournalError) -> None:
         while self._queue:
             self._queue.popleft().answer(_again(error))
         self._room.unpark_all()
+
+
+def _unfenced(proposals: Sequence[Proposal], verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """The streams that were appended to by others than the driver, with their versions now."""
+    streams: dict[str, int] = {}
+    for proposal, verdict in zip(proposals, verdicts, strict=True):
+        if proposal.fence is None and isinstance(verdict, Committed):
+            streams.update((record.stream, record.version) for record in verdict.records)
+    return streams
 
 
 def _again(error: JournalError) -> JournalError:
