@@ -7,6 +7,7 @@ write finds the loop running.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 
 import aiosqlite
@@ -17,6 +18,16 @@ from trouper_journal._errors import JournalError
 from trouper_journal._options import JournalOptions
 from trouper_journal._sqlite import SQLiteStore
 from trouper_journal._sqlite_connection import UnitConnection, translated
+
+
+class _Connection(aiosqlite.Connection):
+    """Remembers the future of its own stopping, which aiosqlite drops where connecting fails."""
+
+    stopping: asyncio.Future[object] | None = None
+
+    def stop(self) -> asyncio.Future[object] | None:
+        self.stopping = super().stop()
+        return self.stopping
 
 
 class SQLiteHost:
@@ -98,8 +109,8 @@ class SQLiteHost:
         return store
 
     async def _connect(self) -> aiosqlite.Connection:
-        def make() -> aiosqlite.Connection:
-            return aiosqlite.connect(
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(
                 self._path,
                 timeout=self._options.busy_timeout,
                 isolation_level=None,
@@ -109,7 +120,7 @@ class SQLiteHost:
 
         # aiosqlite's thread takes after the thread that makes the connection. Trio's workers are daemons, so that
         # a database call that hangs for ever cannot keep the process from ending.
-        connection = await trio.to_thread.run_sync(make)
+        connection = await trio.to_thread.run_sync(_Connection, connect, 1)
 
         async def opened() -> None:
             await connection
@@ -117,6 +128,9 @@ class SQLiteHost:
         try:
             await trio_asyncio.allow_asyncio(opened)
         except sqlite3.Error as error:
+            if connection.stopping is not None:
+                # The thread has a last answer to give, for which the event loop must still be there.
+                await trio_asyncio.run_aio_future(connection.stopping)
             raise translated(error, self._path) from error
         return connection
 
