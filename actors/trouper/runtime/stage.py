@@ -30,8 +30,9 @@ from trouper.runtime.tree import Tree
 
 @define(eq=False)
 class _Live:
-    """A run in memory; ``tree`` comes a moment after the decision to put it there."""
+    """A run in memory, put there as of some version; ``tree`` comes a moment after the decision to do so."""
 
+    version: int
     tree: Ref[TreeMessage] | None = None
     news: bool = False
 
@@ -209,7 +210,7 @@ class Stage:
             self._left_out = True
             return
         self._stuck.pop(run, None)
-        live = self._live[run] = _Live()
+        live = self._live[run] = _Live(known.version if known is not None else 0)
         self._activations += 1
         states = [known] if known is not None else []
 
@@ -319,11 +320,21 @@ class Stage:
     # ---- watching the journal
 
     async def _listen(self) -> None:
-        """Other processes append too; each of their commits may make a run due."""
-        async with self._desk.journal.news() as news:
-            while True:
-                await news.wait()
-                self._kick.set()
+        """Others append too: what they append to is due."""
+        async with self._desk.journal.arrivals() as arrivals:
+            while (arrival := await arrivals.wait()) is not None:
+                # Whoever submitted in this process puts the run on in this very moment, and knows its state.
+                await trio.lowlevel.checkpoint()
+                for stream, version in arrival.streams.items():
+                    await self._appended(stream, version)
+                if arrival.elsewhere:
+                    self._kick.set()
+
+    async def _appended(self, stream: str, version: int) -> None:
+        run = stream.removeprefix("run/")
+        live = self._live.get(run)
+        if run != stream and run not in self._stuck and (live is None or version > live.version):
+            await self.admit(run)
 
     async def _ring_alarms(self) -> None:
         while True:
