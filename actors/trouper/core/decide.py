@@ -176,13 +176,11 @@ def _at_limit(state: RunState) -> bool:
 
 
 def _refusal(state: RunState) -> Literal["limit", "truncated"] | None:
-    if state.truncated:
-        return "truncated"
     if state.closing or (not state.batch and _at_limit(state)):
         return "limit"
     if state.batch and state.batch[0].gate == "limit":
         return "limit"
-    return None
+    return "truncated" if state.truncated else None
 
 
 def _conversation(state: RunState) -> tuple[Step, ...]:

@@ -24,12 +24,13 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         arguments=known(event.arguments, None),
         refusal=known(event.refusal, None),
     )
-    first = not state.batch
+    # Calls that are closed unseen, at the limit or on a cancel, are no step.
+    looked_at = event.gate != "limit" and state.cancel is None
     return advanced(
         state,
         batch=(*state.batch, action),
         unplanned=tuple(entry for entry in state.unplanned if entry[0] != event.action),
-        steps=state.steps + (1 if first and event.gate != "limit" else 0),
+        steps=state.steps + (1 if looked_at and not state.batch else 0),
     )
 
 

@@ -1,0 +1,285 @@
+"""The runtime's shell without actors, loop or files: carries out what the rules ask for, as a test says it goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from trouper.core import decide as st
+from trouper.core import events as ev
+from trouper.core.commands import Already
+from trouper.core.conversation import AI, Human, Message, ToolMessage
+from trouper.core.decide import Step, decide, due
+from trouper.core.digests import call_digest, request_digest
+from trouper.core.effects import Effect
+from trouper.core.evolve import evolve
+from trouper.core.state import Action, Phase, RunState
+from trouper.core.status import status
+from trouper.runtime.protocol import Outcome
+from trouper.runtime.recording import Recorder
+from trouper_journal import Record, Value
+
+RUN = "01RUN"
+STREAM = f"run/{RUN}"
+SALT = b"s" * 32
+
+
+@attrs.frozen
+class FakeTool:
+    """As much of a tool as the rules know."""
+
+    effect: Effect
+    gated: bool = False
+    attempts: int = 3
+    expires: int | None = None
+    version: int = 1
+
+    def identity(self, name: str) -> bytes:
+        return f"{name}/{self.effect}/{self.gated}/{self.version}".encode()
+
+
+def roundtrip(event: object, version: int) -> object:
+    """The event as it is read back from its stored bytes."""
+    encoded = ev.REGISTRY.encode(event, stream=STREAM, domain=None, salt16=bytes(16))
+    record = Record(
+        position=version,
+        stream=STREAM,
+        version=version,
+        type=encoded.type,
+        schema=encoded.schema,
+        recorded_at=0,
+        key=None,
+        label=None,
+        wake_at=None,
+        key_id=None,
+        meta=b"",
+        facts=encoded.facts,
+        content=encoded.content,
+        leaf=b"",
+    )
+    return ev.REGISTRY.decode(record)
+
+
+def folded(events: Iterable[object]) -> RunState:
+    """The state of a run with these events."""
+    state = RunState(RUN)
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+class Shell:
+    """One run, its events and what is under way for it."""
+
+    def __init__(self, tools: Mapping[str, FakeTool]) -> None:
+        self.tools = dict(tools)
+        self.state = RunState(RUN)
+        self.stored = RunState(RUN)
+        self.events: list[object] = []
+        self.now = 1_000
+        self.up = True
+        self.draining = False
+        self.model: tuple[int, int] | None = None
+        self.attempts: dict[str, int] = {}
+        self.queries: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        self.starts: Counter[str] = Counter()
+        self.recorder = Recorder(lambda: self.now, lambda: 0.5, lambda: self.draining)
+
+    # ---- the stream
+
+    def append(self, *events: object) -> None:
+        for event in events:
+            self.events.append(event)
+            self.state = evolve(self.state, event)
+            self.stored = evolve(self.stored, roundtrip(event, len(self.events)))
+
+    def submit(self, limits: ev.Limits | None) -> None:
+        asked: tuple[Message, ...] = (Human(f"{RUN}/input", "go"),)
+        self.append(ev.RunSubmitted("desk", limits, asked, SALT, ev.Principal("maria")))
+
+    def command(self, event: object) -> bool:
+        """Append what a command's rule said; False where it said that nothing needs to be."""
+        if isinstance(event, Already):
+            return False
+        self.append(event)
+        return True
+
+    # ---- the driver
+
+    def drive(self) -> None:
+        """Take every step that the rules ask for now, as the agent actor does."""
+        if not self.up or self.draining:
+            return
+        done: set[Step] = set()
+        while steps := [step for step in decide(self.state) if step not in done and self._takes(step)]:
+            for step in steps:
+                done.add(step)
+                self._take(step)
+
+    def _takes(self, step: Step) -> bool:
+        moment = due(step)
+        if moment is not None and moment > self.now:
+            return False
+        return not (isinstance(step, st.StartAction | st.QueryAction) and self.busy(step.action))
+
+    def busy(self, action: str) -> bool:
+        return action in self.attempts or action in self.queries or action in self.left
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case st.Start():
+                limits = self.state.limits or ev.Limits()
+                self.append(ev.RunStarted("d1", "c1", "p1", st.RULES, limits))
+            case st.RequestModel(index, attempt, closing):
+                digest = request_digest(self.state.chain, self.state.definition, closing)
+                self.append(ev.ModelRequested(index, attempt, digest, closing))
+                self.model = (index, attempt)
+            case st.AbandonModel(index, attempt):
+                self.append(ev.ModelLost(index, attempt, "cancelled"))
+                self.model = None
+            case st.Plan(action, refuse):
+                self.append(self._planned(action, refuse))
+            case st.AskApproval(action, request):
+                found = self.action(action)
+                expires = self.tools[found.tool].expires
+                self.append(
+                    ev.ApprovalRequested(action, request, found.digest, None if expires is None else self.now + expires)
+                )
+            case st.StartAction(action, attempt):
+                self.append(ev.ActionStarted(action, attempt))
+                self.attempts[action] = attempt
+                self.starts[action] += 1
+            case st.QueryAction(action, attempt):
+                self.queries[action] = attempt
+            case st.AbortAction():
+                return
+            case _:
+                self.append(_consequence(step))
+
+    def action(self, name: str) -> Action:
+        found = self.state.action(name)
+        assert found is not None
+        return found
+
+    def _planned(self, action: str, refuse: str | None) -> ev.ActionPlanned:
+        asked = next(call for name, call in self.state.unplanned if name == action)
+        tool = self.tools.get(asked.name)
+        if refuse is not None or tool is None:
+            effect = tool.effect if tool else Effect.READ_ONLY
+            gate = "limit" if refuse == "limit" else "refused"
+            return ev.ActionPlanned(action, asked.name, effect, gate, refusal=f"refused: {refuse}")  # type: ignore[arg-type]  # one of the two
+        arguments: dict[str, Value] = {"n": 1}
+        identity = tool.identity(asked.name)
+        digest = call_digest(SALT, asked.name, identity, arguments)
+        gate = "person" if tool.gated else "free"
+        return ev.ActionPlanned(action, asked.name, tool.effect, gate, identity, digest, tool.attempts, arguments)  # type: ignore[arg-type]  # one of the two
+
+    # ---- outcomes
+
+    def deliver(self, outcome: Outcome) -> None:
+        self.append(*self.recorder.record(self.state, outcome))
+
+    def start(self) -> None:
+        """A process takes the run up: what the journal shows as under way is lost."""
+        self.up, self.draining = True, False
+        call = self.state.model
+        if call is not None and call.phase == "requested":
+            self.append(ev.ModelLost(call.index, call.attempt, "restart"))
+        for action in self.state.batch:
+            if action.phase is Phase.STARTED:
+                self.append(ev.ActionInterrupted(action.action, action.attempt, "lost"))
+
+    def die(self) -> None:
+        """The process is gone, and with it all that was under way."""
+        self.up = False
+        self.model = None
+        for held in (self.attempts, self.queries, self.left):
+            held.clear()
+
+    def adopt(self, tools: Mapping[str, FakeTool]) -> None:
+        """The definition changes; the new one is adopted, and calls that had not started are looked at anew."""
+        self.tools = dict(tools)
+        self.append(ev.DefinitionAdopted(f"d{len(self.events)}", "c2", "p2", ev.Principal("drift", "policy")))
+        for action in self.state.batch:
+            waiting = action.phase in {Phase.PLANNED, Phase.AWAITING, Phase.APPROVED}
+            if not waiting or action.gate not in {"free", "person"} or action.arguments is None:
+                continue
+            tool = tools[action.tool]
+            identity = tool.identity(action.tool)
+            if identity == action.identity:
+                continue
+            if action.phase is Phase.AWAITING:
+                self.append(ev.ApprovalExpired(action.action, action.request, "changed"))
+            digest = call_digest(SALT, action.tool, identity, action.arguments)
+            gate = "person" if tool.gated else "free"
+            self.append(ev.ActionReplanned(action.action, tool.effect, gate, identity, digest, tool.attempts))  # type: ignore[arg-type]  # one of the two
+
+
+def _consequence(step: Step) -> object:
+    match step:
+        case st.Expire(action, request):
+            return ev.ApprovalExpired(action, request, "time")
+        case st.Close(action, attempt, outcome, evidence, text):
+            return ev.ActionReceipted(action, attempt, outcome, evidence, text)
+        case st.Doubt(action, attempt, text):
+            return ev.ActionUnresolved(action, attempt, text)
+        case st.Succeed():
+            return ev.RunSucceeded()
+        case st.Fail(kind, message):
+            return ev.RunFailed(kind, message)
+        case st.EndCancelled():
+            return ev.RunCancelled()
+        case _:
+            raise TypeError(f"nobody carries out {step!r}")
+
+
+# ---- what must always hold
+
+
+def unanswered(messages: Iterable[Message]) -> list[str]:
+    """What is wrong with the answers: each call needs one tool message, in the order asked, right behind its reply."""
+    wrong: list[str] = []
+    rest = list(messages)
+    while rest:
+        message = rest.pop(0)
+        if isinstance(message, ToolMessage):
+            wrong.append(f"{message.id} answers nothing")
+        if not isinstance(message, AI):
+            continue
+        for asked in message.tool_calls:
+            answer = rest.pop(0) if rest else None
+            if not isinstance(answer, ToolMessage) or answer.call_id != asked.id:
+                wrong.append(f"{asked.id} is answered by {answer}")
+    return wrong
+
+
+def check_status(state: RunState) -> None:
+    """The label says what the rules say."""
+    told = status(state)
+    steps = decide(state)
+    if state.ended:
+        assert steps == ()
+        assert told.wake_at is None
+        assert told.label == state.phase.value + ("-in-doubt" if state.in_doubt else "")
+        return
+    moments = [due(step) for step in steps]
+    out = (state.model is not None and state.model.phase == "requested") or any(
+        action.phase is Phase.STARTED for action in state.batch
+    )
+    at_work = out or None in moments
+    assert told.wake_at == (0 if at_work else min((moment for moment in moments if moment is not None), default=None))
+    if state.cancel is not None:
+        assert told.label == "running"
+    elif state.in_doubt:
+        assert told.label == "in_doubt"
+    elif state.awaiting:
+        assert told.label == "awaiting_approval"
+    elif state.drift is not None:
+        assert told.label == "drifted"
+    else:
+        assert told.label == ("running" if at_work else "retrying")
+        # Whatever waits for nobody waits for a moment.
+        assert told.wake_at is not None

@@ -1,0 +1,338 @@
+"""Any run, driven by the rules through outcomes, kills, people and erasure in any order: what holds of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.core.shell import RUN, SALT, FakeTool, Shell, check_status, folded, unanswered
+
+from trouper.core import events as ev
+from trouper.core.commands import (
+    Judgement,
+    Verdict,
+    cancel_run,
+    decide_approval,
+    raise_limit,
+    resolve_action,
+    resume_run,
+)
+from trouper.core.conversation import AI, ToolCall, Usage
+from trouper.core.decide import RequestModel, decide, due
+from trouper.core.digests import call_digest
+from trouper.core.effects import Effect
+from trouper.core.exchange import ModelReply
+from trouper.core.replay import check
+from trouper.core.state import Phase, RunPhase
+from trouper.errors import ModelError
+from trouper.runtime.protocol import Acted, Answered, Replied
+from trouper_journal import ERASED, EventRegistry
+
+MARIA = ev.Principal("maria")
+TOOLS: Mapping[str, FakeTool] = {
+    "look": FakeTool(Effect.READ_ONLY),
+    "put": FakeTool(Effect.IDEMPOTENT_WRITE, attempts=2),
+    "book": FakeTool(Effect.QUERYABLE_WRITE),
+    "send": FakeTool(Effect.UNQUERYABLE_WRITE),
+    "wipe": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, expires=50),
+    "sign": FakeTool(Effect.READ_ONLY, gated=True),
+}
+CHANGED: Mapping[str, FakeTool] = {
+    name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
+}
+NAMES = (*TOOLS, "no-such-tool")
+Failure: TypeAlias = Literal["tool_error", "transient", "exception", "cancelled"]
+FAILURES: tuple[Failure, ...] = ("tool_error", "transient", "exception", "cancelled")
+VERDICTS: tuple[Verdict, ...] = ("applied", "not_applied", "run_again", "abandon")
+
+
+def erased(registry: EventRegistry, event: object) -> object:
+    """The event without its content, as it reads once its key is destroyed."""
+    content = registry.spec(type(event)).content
+    return attrs.evolve(event, **dict.fromkeys(content, ERASED))  # type: ignore[misc]  # events are attrs classes
+
+
+class AnyRun(RuleBasedStateMachine):
+    """A run under everything that can happen to one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shell = Shell(TOOLS)
+        self.again: Counter[str] = Counter()
+        self.raised = 0
+
+    @initialize(
+        max_steps=st.integers(1, 12),
+        on_limit=st.sampled_from(["raise", "finish"]),
+        attempts=st.integers(1, 3),
+        early_cancel=st.integers(0, 9),
+    )
+    def submitted(self, max_steps: int, on_limit: Literal["raise", "finish"], attempts: int, early_cancel: int) -> None:
+        self.limits = ev.Limits(max_steps, on_limit, attempts)
+        self.shell.submit(self.limits)
+        if early_cancel == 0:
+            self.shell.append(ev.CancelRequested(MARIA, "changed my mind"))
+        self.shell.drive()
+
+    # ---- the model
+
+    def _model_is_out(self) -> bool:
+        return self.shell.model is not None
+
+    @precondition(_model_is_out)
+    @rule(names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), cut=st.integers(0, 9), told=st.booleans())
+    def model_calls(self, names: list[str], cut: int, *, told: bool) -> None:
+        index, attempt = self._land_model()
+        message = AI("", None, tuple(ToolCall("", name, '{"n":1}', "x") for name in names))
+        usage = Usage(10, 5) if told else Usage()
+        self.shell.deliver(Replied(index, attempt, ModelReply(message, "tool_calls", usage, truncated=cut == 0)))
+        self.shell.drive()
+
+    @precondition(_model_is_out)
+    @rule(odds=st.integers(0, 5), error=st.sampled_from([ModelError("busy", retryable=True, retry_after=3), OSError()]))
+    def model_answers_or_fails(self, odds: int, error: Exception) -> None:
+        index, attempt = self._land_model()
+        reply = ModelReply(AI("", "done"), "stop", Usage(10, 5)) if odds == 0 else None
+        if odds > 1 and not isinstance(error, ModelError):
+            error = ModelError("overloaded", retryable=True)
+        self.shell.deliver(Replied(index, attempt, reply, error))
+        self.shell.drive()
+
+    def _land_model(self) -> tuple[int, int]:
+        assert self.shell.model is not None
+        landed, self.shell.model = self.shell.model, None
+        return landed
+
+    # ---- tools
+
+    def _tool_is_out(self) -> bool:
+        return bool(self.shell.attempts)
+
+    @precondition(_tool_is_out)
+    @rule(data=st.data())
+    def tool_returns(self, data: st.DataObject) -> None:
+        name, attempt = self._land(data, self.shell.attempts)
+        self.shell.deliver(Acted(name, attempt, "returned", "done", {"n": 1}))
+        self.shell.drive()
+
+    @precondition(_tool_is_out)
+    @rule(data=st.data(), kind=st.sampled_from(FAILURES))
+    def tool_fails(
+        self, data: st.DataObject, kind: Literal["tool_error", "transient", "exception", "cancelled"]
+    ) -> None:
+        name, attempt = self._land(data, self.shell.attempts)
+        self.shell.deliver(Acted(name, attempt, kind, "it did not work"))
+        self.shell.drive()
+
+    @precondition(_tool_is_out)
+    @rule(data=st.data())
+    def tool_is_left_behind(self, data: st.DataObject) -> None:
+        name, attempt = self._land(data, self.shell.attempts)
+        self.shell.left[name] = attempt
+        self.shell.deliver(Acted(name, attempt, "timeout", "it timed out", lingering=True))
+        self.shell.drive()
+
+    @precondition(lambda self: bool(self.shell.left))
+    @rule(data=st.data(), kind=st.sampled_from(["returned", "tool_error", "exception"]))
+    def tool_comes_back_late(self, data: st.DataObject, kind: Literal["returned", "tool_error", "exception"]) -> None:
+        name, attempt = self._land(data, self.shell.left)
+        self.shell.deliver(Acted(name, attempt, kind, "late", late=True))
+        self.shell.drive()
+
+    @precondition(lambda self: bool(self.shell.queries))
+    @rule(data=st.data(), answer=st.sampled_from(["found", "absent", "unknown"]))
+    def query_answers(self, data: st.DataObject, answer: Literal["found", "absent", "unknown"]) -> None:
+        name, attempt = self._land(data, self.shell.queries)
+        self.shell.deliver(Answered(name, attempt, answer, "asked"))
+        self.shell.drive()
+
+    def _land(self, data: st.DataObject, held: dict[str, int]) -> tuple[str, int]:
+        name = data.draw(st.sampled_from(sorted(held)))
+        return name, held.pop(name)
+
+    # ---- what happens now and then
+
+    @rule(what=st.sampled_from(["kill", "stop", "adopt", "cancel", "raise", "resume"]), odds=st.integers(0, 3))
+    def something_happens(self, what: str, odds: int) -> None:
+        shell = self.shell
+        match what:
+            case "kill":
+                shell.die()
+                shell.start()
+            case "stop":
+                self._stop()
+                shell.start()
+            case "adopt":
+                self._adopt(CHANGED if odds % 2 else TOOLS)
+            case "cancel" if odds == 0:
+                shell.command(cancel_run(shell.state, by=MARIA, reason="enough"))
+            case "raise" if shell.state.started and (not shell.state.ended or shell.state.failure == "step_limit"):
+                shell.command(raise_limit(shell.state, odds + 1, by=MARIA, reason=None))
+                self.raised += odds + 1
+            case "resume" if shell.state.failure in {"model", "truncated"}:
+                shell.command(resume_run(shell.state, by=MARIA, reason=None))
+            case _:
+                return
+        shell.drive()
+
+    def _stop(self) -> None:
+        """The process ends in order: what is under way is cancelled, and recorded as that."""
+        shell = self.shell
+        shell.draining = True
+        if shell.model is not None:
+            shell.deliver(Replied(*shell.model, None))
+        for name, attempt in shell.attempts.items():
+            shell.deliver(Acted(name, attempt, "cancelled", "stopped"))
+        shell.die()
+
+    def _adopt(self, tools: Mapping[str, FakeTool]) -> None:
+        state = self.shell.state
+        if state.ended or not state.started or state.cancel is not None:
+            return
+        self.shell.append(ev.RunWaiting("drift", ("contract",)))
+        check_status(self.shell.state)
+        assert decide(self.shell.state) == ()
+        self.shell.adopt(tools)
+
+    @rule(skip=st.integers(1, 100))
+    def time_passes(self, skip: int) -> None:
+        moments = [moment for step in decide(self.shell.state) if (moment := due(step)) is not None]
+        self.shell.now = max(self.shell.now + skip, min(moments, default=0))
+        self.shell.drive()
+
+    # ---- people
+
+    @precondition(lambda self: bool(self.shell.state.awaiting) and self.shell.state.cancel is None)
+    @rule(data=st.data(), decision=st.sampled_from(["approve", "deny", "edit"]))
+    def approval_is_decided(self, data: st.DataObject, decision: str) -> None:
+        action = data.draw(st.sampled_from(self.shell.state.awaiting))
+        edit = {"n": 2} if decision == "edit" else None
+        judgement = Judgement("deny" if decision == "deny" else "approve", MARIA, "because", edit)
+        event = decide_approval(self.shell.state, action.action, judgement)
+        assert self.shell.command(event)
+        decided = self.shell.action(action.action)
+        assert decided.arguments is not None
+        assert decided.digest == call_digest(SALT, action.tool, action.identity, decided.arguments)
+        assert not self.shell.command(decide_approval(self.shell.state, action.action, judgement))
+        self.shell.drive()
+
+    @precondition(lambda self: bool(self.shell.state.in_doubt))
+    @rule(data=st.data(), verdict=st.sampled_from(VERDICTS))
+    def doubt_is_settled(self, data: st.DataObject, verdict: Verdict) -> None:
+        state = self.shell.state
+        if verdict == "run_again" and (state.ended or state.cancel is not None):
+            return
+        action = data.draw(st.sampled_from(state.in_doubt))
+        event = resolve_action(state, action.action, verdict, by=MARIA, evidence="looked")
+        assert self.shell.command(event)
+        self.again[action.action] += verdict == "run_again"
+        self.shell.drive()
+
+    @precondition(lambda self: len(self.shell.events) > 1)
+    @rule(data=st.data())
+    def content_is_erased(self, data: st.DataObject) -> None:
+        """Any of the events may have lost its content: the fold still takes them all, and knows the same facts."""
+        events = list(self.shell.events)
+        for place in data.draw(st.sets(st.integers(0, len(events) - 1), min_size=1)):
+            events[place] = erased(ev.REGISTRY, events[place])
+        state, difference = check(RUN, events)
+        assert difference is None
+        assert (state.version, state.phase) == (self.shell.state.version, self.shell.state.phase)
+        decide(state)
+
+    # ---- what always holds
+
+    @invariant()
+    def the_fold_is_the_state(self) -> None:
+        assert folded(self.shell.events) == self.shell.state
+        assert self.shell.stored == self.shell.state
+        assert self.shell.state.version == len(self.shell.events)
+
+    @invariant()
+    def an_ended_run_asks_for_nothing(self) -> None:
+        state = self.shell.state
+        if state.ended:
+            assert decide(state) == ()
+            assert not state.batch
+            assert not state.unplanned
+
+    @invariant()
+    def every_call_is_answered_once_in_order(self) -> None:
+        state = self.shell.state
+        asks = any(isinstance(step, RequestModel) for step in decide(state))
+        if state.ended or asks or (state.model is not None and state.model.phase == "requested"):
+            assert unanswered(state.messages) == []
+        receipts = Counter(event.action for event in self.shell.events if isinstance(event, ev.ActionReceipted))
+        assert max(receipts.values(), default=0) <= 1
+
+    @invariant()
+    def an_unqueryable_write_never_starts_twice_by_itself(self) -> None:
+        free = Counter(
+            event.action
+            for event in self.shell.events
+            if isinstance(event, ev.ActionInterrupted) and event.cause == "transient"
+        )
+        for event in self.shell.events:
+            if isinstance(event, ev.ActionPlanned) and event.effect is Effect.UNQUERYABLE_WRITE:
+                allowed = 1 + free[event.action] + self.again[event.action]
+                assert self.shell.starts[event.action] <= allowed
+
+    @invariant()
+    def a_gated_call_starts_only_when_a_person_agreed(self) -> None:
+        gates: dict[str, str] = {}
+        agreed: dict[str, bool] = {}
+        for event in self.shell.events:
+            match event:
+                case ev.ActionPlanned() | ev.ActionReplanned():
+                    gates[event.action] = event.gate
+                    agreed[event.action] = False
+                case ev.ApprovalDecided():
+                    agreed[event.action] = event.decision == "approve"
+                case ev.ActionStarted():
+                    assert gates[event.action] == "free" or agreed[event.action]
+                case _:
+                    pass
+
+    @invariant()
+    def steps_never_exceed_the_limit(self) -> None:
+        state = self.shell.state
+        first = [event for event in self.shell.events if isinstance(event, ev.ModelRequested) and event.attempt == 1]
+        batches: set[str] = set()
+        for event in self.shell.events:
+            if isinstance(event, ev.CancelRequested):
+                break
+            if isinstance(event, ev.ActionPlanned) and event.gate != "limit":
+                batches.add(event.action.partition(".")[0])
+        assert state.steps == len([event for event in first if not event.closing]) + len(batches)
+        assert state.steps <= self.limits.max_steps + self.raised
+        assert [event.index for event in first] == list(range(len(first)))
+
+    @invariant()
+    def replay_finds_no_difference(self) -> None:
+        assert check(RUN, self.shell.events)[1] is None
+
+    @invariant()
+    def the_label_agrees_with_the_rules(self) -> None:
+        if self.shell.events:
+            check_status(self.shell.state)
+
+    @invariant()
+    def nothing_hangs(self) -> None:
+        """Whatever is not over waits for something under way, for a moment, or for a person."""
+        shell, state = self.shell, self.shell.state
+        if state.ended or not shell.events:
+            return
+        out = shell.model or shell.attempts or shell.queries or shell.left
+        waits = any(due(step) is not None for step in decide(state))
+        people = state.awaiting or any(action.phase is Phase.UNRESOLVED for action in state.batch)
+        assert out or waits or people
+        assert state.phase in {RunPhase.SUBMITTED, RunPhase.RUNNING}
+
+
+AnyRun.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAnyRun = AnyRun.TestCase
