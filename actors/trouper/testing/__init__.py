@@ -7,6 +7,7 @@ from ._answers import Reply as Reply
 from ._answers import Status as Status
 from ._answers import Wait as Wait
 from ._answers import tc as tc
+from ._clock import ManualClock as ManualClock
 from ._scripted import ModelRequest as ModelRequest
 from ._scripted import ScriptedModel as ScriptedModel
 from ._scripted import UnexpectedModelCall as UnexpectedModelCall
