@@ -1,1 +1,3 @@
 """The command line."""
+
+from trouper.cli.app import main as main

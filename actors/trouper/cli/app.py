@@ -1,0 +1,72 @@
+"""The program ``trouper``: its commands and its way in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from trouper.cli.checking import replay, verify
+from trouper.cli.codes import Exit
+from trouper.cli.deciding import approve, cancel, deny, raise_limit, resolve, resume
+from trouper.cli.demo import demo
+from trouper.cli.driving import run
+from trouper.cli.looking import approvals, runs, show, tail
+from trouper.cli.output import Output
+
+_EPILOG = """
+Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found problems); 2 used wrongly; 3 not found;
+4 at odds with what is there (decided otherwise before, journal in use); 5 the journal's storage failed.
+"""
+
+
+_COMMANDS: Final[Sequence[click.Command]] = [
+    demo, run, runs, show, tail, approvals, approve, deny, resolve, cancel, resume, raise_limit, verify, replay,
+]  # fmt: skip
+
+
+class _Ordered(click.Group):
+    """Lists its commands in the order in which a newcomer needs them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """Names of the commands."""
+        return list(self.commands)
+
+
+@click.group(cls=_Ordered, commands=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)
+@click.version_option(package_name="trouper")
+@click.pass_context
+def trouper(context: click.Context) -> None:
+    """Run durable LLM agents, and look into their journals, also while a daemon uses them."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit(Exit.USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit.
+
+    Args:
+        arguments: The command line; by default the process's own.
+
+    Raises:
+        SystemExit: Always, with the exit code; the codes are in the program's help.
+    """
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    try:
+        code: object = trouper.main(arguments, prog_name="trouper", standalone_mode=False)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "trouper"
+        Output().error(f"{error.format_message()} Try '{path} --help'.")
+        return Exit.USAGE
+    except click.ClickException as error:
+        Output().error(error.format_message())
+        return Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    return code if isinstance(code, int) else Exit.OK

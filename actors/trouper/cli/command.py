@@ -1,0 +1,83 @@
+"""What all commands have in common: ``--json``, ``--debug``, errors in one line, exit codes, a quiet end on signals."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec
+
+import click
+import trio
+
+from trouper.cli.codes import Exit, code_of, unwrapped
+from trouper.cli.output import Output
+
+P = ParamSpec("P")
+
+Body = Callable[Concatenate[Output, P], Exit]
+
+
+def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
+    """Make a command of a function that prints to an `Output` and returns an exit code."""
+
+    @functools.wraps(body)
+    def guarded(*args: P.args, **options: P.kwargs) -> None:
+        output = Output(as_json=bool(options.pop("as_json")))
+        debug = bool(options.pop("debug"))
+        try:
+            code = body(output, *args, **options)
+        except click.ClickException:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the edge of the program: every error becomes a line and a code
+            if debug:
+                traceback.print_exc()
+            code = report(output, unwrapped(error))
+        raise click.exceptions.Exit(code)
+
+    guarded = click.option("--debug", is_flag=True, help="Show the traceback of an error.")(guarded)
+    guarded = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(guarded)
+    return click.command(name=body.__name__.replace("_", "-"))(guarded)
+
+
+def report(output: Output, error: Exception) -> Exit:
+    """Say in one line what went wrong."""
+    code = code_of(error)
+    if code is Exit.DEFECT:
+        output.error(f"{type(error).__name__}: {error} (a defect in trouper: run again with --debug for the traceback)")
+    else:
+        output.error(str(error))
+    return code
+
+
+def run_async(main: Callable[[], Awaitable[Exit]]) -> Exit:
+    """Run a command's async part until it returns, or until SIGINT or SIGTERM cancels it.
+
+    Raises:
+        Exception: What ``main`` raised, itself and not in a group.
+    """
+    return trio.run(_until_signalled, main)
+
+
+async def _until_signalled(main: Callable[[], Awaitable[Exit]]) -> Exit:
+    code = Exit.INTERRUPTED
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+        try:
+            code = await main()
+        except Exception as error:  # noqa: BLE001 -- carried past the nursery, which would wrap it in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return code
+
+
+async def _cancel_on_signal(scope: trio.CancelScope) -> None:
+    # The block is left before the scope is cancelled, so that a second Ctrl-C has its usual force.
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            break
+    scope.cancel()

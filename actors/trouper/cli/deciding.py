@@ -1,0 +1,207 @@
+"""Commands of people: ``approve``, ``deny``, ``resolve``, ``cancel``, ``resume``, ``raise-limit``.
+
+They append to the journal beside whoever drives it; a running daemon notices at once, any other at its next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast, get_args
+
+import click
+
+from trouper.cli.codes import ConflictError, Exit, UsageError
+from trouper.cli.command import command, run_async
+from trouper.cli.journals import commands_on, find_action, find_run, opened, person
+from trouper.cli.looking import JOURNAL
+from trouper.cli.output import Output, styled
+from trouper.cli.plain import action_json, fields, state_json
+from trouper.cli.text import action_text, claim, clean, count, quoted, who
+from trouper.core import strict_json
+from trouper.core.commands import Judgement, Verdict
+from trouper.core.state import Action, RunPhase, RunState
+from trouper.runtime import Commands
+from trouper_journal import Value
+
+_AS = click.option("--as", "name", metavar="NAME", help="Who you are; your system user's name if left out.")
+_REASON = click.option("--reason", help="Why; it is recorded.")
+
+
+@command
+@JOURNAL
+@click.argument("action")
+@_AS
+@_REASON
+@click.option("--arguments", metavar="JSON", help="Run with these arguments instead of the model's: a JSON object.")
+def approve(
+    output: Output, /, journal: Path, action: str, *, name: str | None, reason: str | None, arguments: str | None
+) -> Exit:
+    """Let a call run. ACTION is its id, as `show` and `approvals` print it."""
+    edited = None if arguments is None else _arguments(arguments)
+    judgement = Judgement("approve", person(name), reason, edited)
+    return _decide(output, journal, action, judgement)
+
+
+@command
+@JOURNAL
+@click.argument("action")
+@_AS
+@_REASON
+def deny(output: Output, /, journal: Path, action: str, *, name: str | None, reason: str | None) -> Exit:
+    """Refuse a call; the model is told, with the reason."""
+    return _decide(output, journal, action, Judgement("deny", person(name), reason))
+
+
+def _arguments(given: str) -> dict[str, Value]:
+    well_formed, value = strict_json.parse(given)
+    if not well_formed or not isinstance(value, dict):
+        raise UsageError(f"--arguments: {given!r} is not a JSON object")
+    return value
+
+
+def _decide(output: Output, journal: Path, action: str, judgement: Judgement) -> Exit:
+    async def decide(commands: Commands, name: str) -> Action:
+        return await commands.decide(name, judgement)
+
+    def tell(found: Action) -> str:
+        decision = found.decision
+        by = decision.by if decision else None
+        verb = "approved" if judgement.decision == "approve" else "denied"
+        why = f": {quoted(decision.reason)}" if decision and decision.reason else ""
+        return f"{verb} by {who(by)} {claim(by)}{why}"
+
+    return _settle(output, journal, action, decide, tell)
+
+
+@command
+@JOURNAL
+@click.argument("action")
+@click.argument("verdict", type=click.Choice(get_args(Verdict)))
+@_AS
+@click.option("--evidence", "--reason", help="What you found, and where you looked; it is recorded.")
+def resolve(
+    output: Output, /, journal: Path, action: str, verdict: str, *, name: str | None, evidence: str | None
+) -> Exit:
+    """Settle a call of which nobody knows whether it took effect."""
+    chosen = cast("Verdict", verdict)  # click.Choice has checked it
+
+    async def settle(commands: Commands, name_of_action: str) -> Action:
+        return await commands.resolve(name_of_action, chosen, by=person(name), evidence=evidence)
+
+    def tell(found: Action) -> str:
+        why = f": {quoted(found.evidence)}" if found.evidence else ""
+        return f"settled as {found.verdict} by {who(found.settled_by)} {claim(found.settled_by)}{why}"
+
+    return _settle(output, journal, action, settle, tell)
+
+
+def _settle(
+    output: Output,
+    journal: Path,
+    action: str,
+    change: Callable[[Commands, str], Awaitable[Action]],
+    tell: Callable[[Action], str],
+) -> Exit:
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            commands = commands_on(opened_journal)
+            name = await find_action(opened_journal, action)
+            found = await change(commands, name)
+            if output.as_json:
+                output.json(action_json(await commands.state(name.rpartition("/")[0]), found))
+            else:
+                output.result(styled(f"{clean(name)} {action_text(found)}"), styled(tell(found), "green"))
+        return Exit.OK
+
+    return run_async(main)
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="RUN")
+@_AS
+@_REASON
+def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
+    """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
+
+    async def change(commands: Commands, found: str) -> RunState:
+        state = await commands.cancel(found, by=person(name), reason=reason)
+        if state.ended and state.phase is not RunPhase.CANCELLED:
+            raise ConflictError(f"run {found} is over: it has {state.phase.value} already; nothing was changed")
+        return state
+
+    def tell(state: RunState) -> str:
+        by = state.cancel.by if state.cancel else None
+        why = f": {quoted(state.cancel.reason)}" if state.cancel and state.cancel.reason else ""
+        done = "is cancelled" if state.ended else "ends as soon as what is under way has come to a known end"
+        return f"cancelled by {who(by)} {claim(by)}{why}; it {done}"
+
+    return _change_run(output, journal, run_id, change, tell)
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="RUN")
+@_AS
+@_REASON
+def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
+    """Let a run go on that failed for want of a model's reply, or because replies were cut off."""
+
+    async def change(commands: Commands, found: str) -> RunState:
+        before = await commands.state(found)
+        if before.ended and before.phase is not RunPhase.FAILED:
+            raise ConflictError(f"run {found} is over: it has {before.phase.value}; it cannot be resumed")
+        if before.failure == "step_limit":
+            raise ConflictError(f"run {found} is at its step limit: `trouper raise-limit` lets it go on")
+        return await commands.resume(found, by=person(name), reason=reason)
+
+    def tell(state: RunState) -> str:
+        return f"goes on; it has taken {count(state.steps, 'step')}"
+
+    return _change_run(output, journal, run_id, change, tell)
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="RUN")
+@click.option("--steps", type=click.IntRange(min=1), required=True, help="How many more.")
+@_AS
+@_REASON
+def raise_limit(
+    output: Output, /, journal: Path, run_id: str, *, steps: int, name: str | None, reason: str | None
+) -> Exit:
+    """Allow a run more steps; one that failed at its limit goes on."""
+
+    async def change(commands: Commands, found: str) -> RunState:
+        before = await commands.state(found)
+        if before.ended and before.failure != "step_limit":
+            raise ConflictError(f"run {found} is over: it has {before.phase.value}; more steps would change nothing")
+        return await commands.raise_limit(found, steps, by=person(name), reason=reason)
+
+    def tell(state: RunState) -> str:
+        limit = f" and has {count(state.limits.max_steps, 'step')} in all" if state.limits else ""
+        return f"allowed {count(steps, 'more step')} by {who(person(name))}; it has taken {state.steps}{limit}"
+
+    return _change_run(output, journal, run_id, change, tell)
+
+
+def _change_run(
+    output: Output,
+    journal: Path,
+    run_id: str,
+    change: Callable[[Commands, str], Awaitable[RunState]],
+    tell: Callable[[RunState], str],
+) -> Exit:
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            found = await find_run(opened_journal, run_id)
+            state = await change(commands_on(opened_journal), found)
+            if output.as_json:
+                cancel = None if state.cancel is None else fields(state.cancel)
+                output.json({**state_json(state), "cancel": cancel})
+            else:
+                output.result(styled(f"run {clean(found)} {tell(state)}"))
+        return Exit.OK
+
+    return run_async(main)

@@ -1,0 +1,103 @@
+"""Opening journals and finding what is meant in them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from trouper._clock import SystemClock
+from trouper._ids import SystemEntropy
+from trouper.cli.codes import NotFoundError, UsageError
+from trouper.core.commands import split_action_id
+from trouper.core.events import REGISTRY, Principal
+from trouper.errors import NotAJournal, UnknownEvent, UnknownRun
+from trouper.runtime import Commands
+from trouper_journal import Journal, Record
+
+_SHOWN = 4
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[Journal]:
+    """Open a journal that is there already, beside whoever drives it.
+
+    Raises:
+        NotFoundError: There is no such file; none is created.
+        JournalError: It cannot be opened.
+    """
+    _check_there(path)
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        yield journal
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise NotFoundError(f"there is no journal {path}")
+    if not path.is_file() or path.stat().st_size == 0:
+        raise NotAJournal(f"{path} is not a Trouper journal")
+
+
+def commands_on(journal: Journal) -> Commands:
+    """Commands with the machine's clock and randomness."""
+    return Commands(journal, SystemClock(), SystemEntropy())
+
+
+async def find_run(journal: Journal, given: str) -> str:
+    """The id of the run that an id, or the beginning of one, stands for.
+
+    Raises:
+        UnknownRun: No run's id begins so.
+        UsageError: Several do.
+    """
+    for name in dict.fromkeys((given, given.upper())):
+        found: list[str] = []
+        async for head in journal.streams(prefix=f"run/{name}"):
+            run = head.stream.removeprefix("run/")
+            if run == name:
+                return run
+            found.append(run)
+            if len(found) > _SHOWN:
+                break
+        if len(found) == 1 and name:
+            return found[0]
+        if found:
+            more = ", ..." if len(found) > _SHOWN else ""
+            raise UsageError(f"{given!r} may be any of the runs {', '.join(found[:_SHOWN])}{more}: give more of it")
+    raise UnknownRun(f"there is no run {given} in this journal")
+
+
+async def find_action(journal: Journal, given: str) -> str:
+    """The full id of an action whose run may be given by the beginning of its id.
+
+    Raises:
+        UnknownAction: It is no action id. (Whether the run has such an action, the command itself finds.)
+        UnknownRun, UsageError: As `find_run`.
+    """
+    run, action = split_action_id(given)
+    return f"{await find_run(journal, run)}/{action}"
+
+
+def event_of(journal: Journal, record: Record) -> object | None:
+    """The event in a record; None where this release does not know it."""
+    try:
+        return journal.registry.decode(record)
+    except UnknownEvent:
+        return None
+
+
+def system_user() -> str:
+    """The operating system's name for whoever runs this process; not the environment's, which anybody can set."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def person(name: str | None) -> Principal:
+    """Who gives a command: a name that is only asserted, through a user whom the operating system knows."""
+    user = system_user()
+    return Principal(name or user, "person", f"os-user:{user}", "asserted")

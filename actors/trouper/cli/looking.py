@@ -1,0 +1,312 @@
+"""Commands that look: ``runs``, ``show``, ``approvals``, ``tail``. None of them changes anything."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from pathlib import Path
+
+import click
+from attrs import define, field, frozen
+from rich.text import Text
+
+from trouper._clock import SystemClock
+from trouper.cli.codes import Exit
+from trouper.cli.command import command, run_async
+from trouper.cli.journals import commands_on, event_of, find_run, opened
+from trouper.cli.narrate import Line, Narrator
+from trouper.cli.output import Output, grid, styled
+from trouper.cli.plain import SECOND, action_json, moment, record_json, state_json
+from trouper.cli.text import CUT, age, clean
+from trouper.cli.timeline import STYLES, Told, approval_wanted, footer, header, label_text, timeline
+from trouper.core.events import RunSubmitted
+from trouper.core.evolve import evolve
+from trouper.core.state import RunState
+from trouper.errors import UnknownRun
+from trouper_journal import Journal, Record, StreamHead
+
+JOURNAL = click.argument("journal", type=click.Path(path_type=Path))
+
+
+# ---- runs
+
+
+@frozen
+class _Row:
+    head: StreamHead
+    agent: str
+    asked_at: int
+
+    @property
+    def run(self) -> str:
+        return self.head.stream.removeprefix("run/")
+
+
+@command
+@JOURNAL
+@click.option("--label", help="Only runs with this label, such as awaiting_approval.")
+@click.option("-n", "number", default=50, show_default=True, help="How many, the newest; 0 for all.")
+def runs(output: Output, /, journal: Path, label: str | None, number: int) -> Exit:
+    """List the runs of a journal, oldest first."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            return await _list_runs(output, opened_journal, label, number)
+
+    return run_async(main)
+
+
+async def _list_runs(output: Output, journal: Journal, label: str | None, number: int) -> Exit:
+    labels: Counter[str] = Counter()
+    heads: deque[StreamHead] = deque(maxlen=number or None)
+    async for head in journal.streams(prefix="run/"):
+        labels[head.label or "?"] += 1
+        if label is None or head.label == label:
+            heads.append(head)
+    if output.as_json:
+        for head in heads:
+            if output.gone:
+                break
+            output.json(_row_json(await _row(journal, head)))
+        return Exit.OK
+    if heads:
+        _print_rows(output, [await _row(journal, head) for head in heads])
+    there = labels.total() if label is None else labels[label]
+    if there > len(heads):
+        output.note(styled(f"{there - len(heads):,} older runs are not shown; -n 0 shows all", "dim"))
+    elif not labels:
+        output.note(styled("no runs yet", "dim"))
+    elif not heads:
+        others = ", ".join(f"{clean(name)} ({number})" for name, number in labels.most_common())
+        output.note(styled(f"no run has the label {label}; labels here: {others}", "dim"))
+    return Exit.OK
+
+
+async def _row(journal: Journal, head: StreamHead) -> _Row:
+    (first,) = await journal.read_page(head.stream, after=0, limit=1)
+    event = event_of(journal, first)
+    return _Row(head, event.agent if isinstance(event, RunSubmitted) else "?", first.recorded_at)
+
+
+def _print_rows(output: Output, rows: list[_Row]) -> None:
+    now = SystemClock().now()
+    table = grid()
+    table.add_column("run", no_wrap=True)
+    table.add_column("agent", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    table.add_column("age", justify="right", no_wrap=True)
+    table.add_column("events", justify="right", no_wrap=True)
+    table.show_header = True
+    table.header_style = "dim"
+    for row in rows:
+        asked = age((now - row.asked_at) / SECOND)
+        table.add_row(clean(row.run), clean(row.agent), label_text(row.head.label), asked, f"{row.head.version:,}")
+    output.result(table)
+
+
+def _row_json(row: _Row) -> dict[str, object]:
+    return {
+        "run": row.run,
+        "agent": row.agent,
+        "label": row.head.label,
+        "asked_at": moment(row.asked_at),
+        "events": row.head.version,
+        "position": row.head.position,
+        "wake_at": None if row.head.wake_at is None else moment(row.head.wake_at),
+    }
+
+
+# ---- show
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="RUN")
+@click.option("--full", is_flag=True, help="Shorten nothing.")
+def show(output: Output, /, journal: Path, run_id: str, full: bool) -> Exit:
+    """Tell the story of a run. RUN is its id, or as much of its beginning as no other run shares."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            story = await read_story(opened_journal, await find_run(opened_journal, run_id), full=full)
+        if output.as_json:
+            output.json(
+                {**({"run": story.run} if story.state is None else state_json(story.state)), "events": story.events}
+            )
+        else:
+            print_story(output, story, journal)
+        return Exit.OK
+
+    return run_async(main)
+
+
+@define
+class Story:
+    """A run, read.
+
+    Attributes:
+        run: Its id.
+        state: How it stands; None where an event of a newer release, which this one cannot fold, is in it.
+        lines: Its events as sentences.
+        events: Its events as JSON.
+    """
+
+    run: str
+    state: RunState | None
+    lines: list[Told] = field(factory=list)
+    events: list[dict[str, object]] = field(factory=list)
+
+
+async def read_story(journal: Journal, name: str, *, full: bool = False) -> Story:
+    """Read a run from its beginning to now.
+
+    Args:
+        journal: The journal.
+        name: The run's id.
+        full: Whether nothing is shortened.
+
+    Raises:
+        UnknownRun: There is none of that id.
+    """
+    narrator = Narrator(None if full else CUT)
+    story = Story(name, RunState(name))
+    async for record in journal.read(f"run/{name}"):
+        event = event_of(journal, record)
+        story.state = None if story.state is None or event is None else evolve(story.state, event)
+        story.events.append(record_json(record, event))
+        handover = narrator.handover(record)
+        if handover is not None:
+            story.lines.append(Told(record.recorded_at, handover))
+        story.lines.append(Told(record.recorded_at, narrator.tell(record, event)))
+    if not story.lines:
+        raise UnknownRun(f"there is no run {name} in this journal")
+    return story
+
+
+def print_story(output: Output, story: Story, path: Path) -> None:
+    """Print a run: what it is, its timeline, and how it ended or what it waits for."""
+    start = story.lines[0].at
+    if story.state is not None:
+        output.result(*header(story.state, start))
+    output.result(Text(), timeline(story.lines, start))
+    if story.state is not None:
+        output.result(Text(), *footer(story.state, path))
+
+
+# ---- approvals
+
+
+@command
+@JOURNAL
+def approvals(output: Output, /, journal: Path) -> Exit:
+    """List the calls that wait for a person, with all that is needed to decide."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            commands = commands_on(opened_journal)
+            waiting = await commands.approvals()
+            for pending in waiting:
+                state = await commands.state(pending.run)
+                found = state.action(pending.action.rpartition("/")[2])
+                if found is None:
+                    continue
+                if output.as_json:
+                    output.json(action_json(state, found))
+                else:
+                    output.result(*approval_wanted(state, found, journal), Text())
+            if not waiting:
+                output.note(styled("nothing waits for a person", "dim"))
+        return Exit.OK
+
+    return run_async(main)
+
+
+# ---- tail
+
+
+@define
+class _Teller:
+    """Tells of many streams at once; knows the recent ones.
+
+    Attributes:
+        last: The stream that was told of last.
+    """
+
+    journal: Journal
+    _narrators: dict[str, Narrator] = field(factory=dict)
+    _limit: int = 1000
+    last: str = ""
+
+    async def tell(self, record: Record, event: object | None) -> Line:
+        narrator = self._narrators.pop(record.stream, None)
+        if narrator is None:
+            narrator = Narrator()
+            if record.version > 1 and record.stream.startswith("run/"):
+                await self._catch_up(narrator, record)
+        self._narrators[record.stream] = narrator
+        if len(self._narrators) > self._limit:
+            del self._narrators[next(iter(self._narrators))]
+        return narrator.tell(record, event)
+
+    async def _catch_up(self, narrator: Narrator, record: Record) -> None:
+        """Lines refer to what was told before: here it was told before anybody listened."""
+        async for earlier in self.journal.read(record.stream):
+            if earlier.version >= record.version:
+                break
+            narrator.tell(earlier, event_of(self.journal, earlier))
+
+
+@command
+@JOURNAL
+@click.option("--after", type=click.IntRange(min=0), help="Begin behind this position.")
+@click.option("-n", "number", default=10, show_default=True, type=click.IntRange(min=0), help="Begin with the last N.")
+@click.option("--run", "run_id", metavar="RUN", help="Only this run.")
+@click.option("--no-follow", is_flag=True, help="End with what is there.")
+def tail(
+    output: Output, /, journal: Path, *, after: int | None, number: int, run_id: str | None, no_follow: bool
+) -> Exit:
+    """Print what is recorded, live, whoever records it. Ends on Ctrl-C."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            stream = None if run_id is None else f"run/{await find_run(opened_journal, run_id)}"
+            begin = after if after is not None else max(0, await opened_journal.position() - number)
+            teller = _Teller(opened_journal)
+            async for record in opened_journal.read_all(after=begin) if no_follow else opened_journal.tail(after=begin):
+                if stream is None or record.stream == stream:
+                    await _print_record(output, opened_journal, teller, record)
+                if output.gone:
+                    break
+        return Exit.OK
+
+    return run_async(main)
+
+
+async def _print_record(output: Output, journal: Journal, teller: _Teller, record: Record) -> None:
+    event = event_of(journal, record)
+    if output.as_json:
+        output.json(record_json(record, event))
+        return
+    line = await teller.tell(record, event)
+    style = STYLES[line.style]
+    table = grid()
+    table.add_column(no_wrap=True, min_width=6, justify="right")
+    table.add_column(no_wrap=True)
+    cells = [styled(str(record.position), "dim"), styled(moment(record.recorded_at)[11:23], "dim")]
+    if not output.for_people:
+        # Programs such as grep want each line to stand for itself.
+        table.add_column(no_wrap=True, min_width=26)
+        cells.append(styled(_short(record.stream)))
+    elif teller.last != record.stream:
+        output.result(styled(clean(record.stream), "bold dim"))
+    table.add_column(no_wrap=True, min_width=12)
+    table.add_column(overflow="fold")
+    cells += [styled(line.who, style), styled(line.text, style)]
+    teller.last = record.stream
+    table.add_row(*cells)
+    output.result(table)
+
+
+def _short(stream: str) -> str:
+    """A stream's name in a narrow column: a run's id, or the kind of the stream and the beginning of its name."""
+    kind, _, name = stream.partition("/")
+    return clean(name if kind == "run" else stream[:24])

@@ -1,0 +1,348 @@
+"""Events as sentences: who did what, on one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, field, frozen
+
+from trouper.cli.plain import moment
+from trouper.cli.text import CUT, call_text, claim, clean, count, cut, quoted, result_text, value_text, who
+from trouper.core import events as ev
+from trouper.core.conversation import Human, Message
+from trouper.core.conversation import text as text_of
+from trouper.core.effects import Effect
+from trouper.core.state import known
+from trouper_journal import Erased, Record, Value, unpack_map
+
+ERASED_TEXT = "[erased]"
+
+
+@frozen
+class Line:
+    """One event for people.
+
+    Attributes:
+        who: Who did it: a person, the model, a tool, or the runtime.
+        text: What.
+        style: ``person``, ``model``, ``ok``, ``bad``, ``doubt``, ``dim`` or nothing.
+    """
+
+    who: str
+    text: str
+    style: str = ""
+
+
+RUNTIME = "runtime"
+
+_CAUSES = {
+    "lost": "its process died, and nobody knows how far it had come",
+    "timeout": "it ran out of time",
+    "cancelled": "it was stopped because the run is being cancelled",
+    "shutdown": "it was stopped with the runtime",
+    "exception": "it raised an unexpected error",
+    "transient": "it failed without effect and may be tried again",
+}
+_EVIDENCE = {
+    "query": " (as its query found)",
+    "late": " (after it had been given up)",
+    "person": " (as a person found)",
+}
+_NEXT = {
+    Effect.READ_ONLY: "a call that only reads is run again",
+    Effect.IDEMPOTENT_WRITE: "such a write is run again under the same effect key",
+    Effect.QUERYABLE_WRITE: "its query is asked",
+    Effect.UNQUERYABLE_WRITE: "such a write is never run again by itself",
+}
+_VERDICTS = {
+    "applied": "says that it took effect",
+    "not_applied": "says that it did not take effect",
+    "run_again": "lets it run again",
+    "abandon": "gives it up: whether it took effect stays unknown",
+}
+
+
+@define
+class Narrator:
+    """Tells one run's events in order; it remembers what later events only refer to.
+
+    Attributes:
+        limit: Characters of a text that a line shows; None for all.
+    """
+
+    limit: int | None = CUT
+    _tools: dict[str, str] = field(factory=dict)
+    _effects: dict[str, Effect] = field(factory=dict)
+    _epoch: int | None = None
+
+    def tell(self, record: Record, event: object | None) -> Line:
+        """The line for an event; one that this release does not know is only named."""
+        sentence = _SENTENCES.get(type(event))
+        if sentence is None:
+            return Line("?", f"{record.type} (schema {record.schema}, unknown to this release)", "dim")
+        return sentence(self, event)
+
+    def handover(self, record: Record) -> Line | None:
+        """A line where another process than before drives the run; records of others carry no epoch."""
+        epoch = unpack_map(record.meta).get("epoch")
+        if not isinstance(epoch, int) or epoch == self._epoch:
+            return None
+        first, self._epoch = self._epoch is None, epoch
+        return None if first else Line(RUNTIME, f"another process drives the run from here (epoch {epoch})", "dim")
+
+    def tool(self, action: str) -> str:
+        """The tool's name, as far as it was told of before."""
+        return clean(self._tools.get(action, "tool"))
+
+    def _said(self, text: str | Erased | None) -> str:
+        return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", self.limit)
+
+    def _reason(self, text: str | Erased | None) -> str:
+        return "" if text is None else f": {self._said(text)}"
+
+    # ---- the run
+
+    def submitted(self, event: ev.RunSubmitted) -> Line:
+        """Somebody asked."""
+        asked = ERASED_TEXT if isinstance(event.input, Erased) else _asked(event.input, self.limit)
+        by = known(event.by, None)
+        limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
+        trust = f"  {claim(by)}" if by else ""
+        return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{trust}", "person")
+
+    def started(self, event: ev.RunStarted) -> Line:
+        """The run was taken up."""
+        steps = count(event.limits.max_steps, "step")
+        text = f"takes the run up: definition {event.definition[:8]}, rules {event.rules}, at most {steps}"
+        return Line(RUNTIME, text, "dim")
+
+    def adopted(self, event: ev.DefinitionAdopted) -> Line:
+        """The definition changed."""
+        by = known(event.by, None)
+        return Line(who(by), f"lets the run go on under definition {event.definition[:8]}  {claim(by)}", "person")
+
+    def waiting(self, event: ev.RunWaiting) -> Line:
+        """Nothing to do."""
+        if event.reason == "drift":
+            details = ERASED_TEXT if isinstance(event.details, Erased) else clean("; ".join(event.details))
+            return Line(RUNTIME, f"holds the run: the agent's definition changed ({details})", "doubt")
+        return Line(RUNTIME, "has seen everything, and has nothing to do now", "dim")
+
+    def succeeded(self, _: ev.RunSucceeded) -> Line:
+        """The end."""
+        return Line(RUNTIME, "the run succeeded", "ok")
+
+    def failed(self, event: ev.RunFailed) -> Line:
+        """The end."""
+        return Line(RUNTIME, f"the run failed ({event.kind}){self._reason(event.message)}", "bad")
+
+    def cancelled(self, _: ev.RunCancelled) -> Line:
+        """The end."""
+        return Line(RUNTIME, "the run is cancelled", "bad")
+
+    def cancel_requested(self, event: ev.CancelRequested) -> Line:
+        """Somebody wants the end."""
+        by = known(event.by, None)
+        return Line(who(by), f"wants the run cancelled{self._reason(event.reason)}  {claim(by)}", "person")
+
+    def raised(self, event: ev.BudgetRaised) -> Line:
+        """Somebody allows more."""
+        by = known(event.by, None)
+        steps = count(event.steps, "more step")
+        return Line(who(by), f"allows {steps}{self._reason(event.reason)}  {claim(by)}", "person")
+
+    def resumed(self, event: ev.ResumeRequested) -> Line:
+        """Somebody lets it go on."""
+        by = known(event.by, None)
+        return Line(who(by), f"lets the run go on{self._reason(event.reason)}  {claim(by)}", "person")
+
+    # ---- the model
+
+    def requested(self, event: ev.ModelRequested) -> Line:
+        """A request goes out."""
+        again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+        closing = ", for the last time: no more tools" if event.closing else ""
+        return Line("model", f"is asked (request {event.index}{again}{closing})", "dim")
+
+    def responded(self, event: ev.ModelResponded) -> Line:
+        """The reply."""
+        parts = [] if event.text is None else [f"says {self._content(event.text)}"]
+        if isinstance(event.calls, Erased):
+            parts.append(f"wants {ERASED_TEXT}")
+        elif event.calls:
+            parts.append(f"wants {', '.join(_asked_call(call, self.limit) for call in event.calls)}")
+        if event.refusal is not None:
+            parts.append(f"refuses, saying {self._said(event.refusal)}")
+        notes = [*_tokens(event), *(["cut off by its length limit"] if event.truncated else [])]
+        told = f"  ({', '.join(notes)})" if notes else ""
+        return Line("model", f"{', '.join(parts) or 'answers nothing'}{told}", "bad" if event.truncated else "model")
+
+    def _content(self, value: Value | Erased) -> str:
+        if isinstance(value, Erased | str):
+            return self._said(value)
+        return value_text(value, self.limit)
+
+    def model_failed(self, event: ev.ModelFailed) -> Line:
+        """No reply."""
+        status = f" (HTTP {event.status})" if event.status else ""
+        again = f"; tried again not before {moment(event.retry_at)}" if event.retry_at else ""
+        return Line("model", f"gives no answer{status}{self._reason(event.message)}{again}", "bad")
+
+    def model_lost(self, event: ev.ModelLost) -> Line:
+        """Nobody knows."""
+        why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
+        text = f"request {event.index} is lost: {why[event.reason]} before an answer came; it may have been billed"
+        return Line("model", text, "doubt")
+
+    # ---- calls
+
+    def planned(self, event: ev.ActionPlanned) -> Line:
+        """A call was read."""
+        self._tools[event.action] = event.tool
+        self._effects[event.action] = event.effect
+        if event.gate in {"refused", "limit"}:
+            reason = " because the run has reached its limit" if event.gate == "limit" else self._reason(event.refusal)
+            return Line(clean(event.tool), f"{event.action} is refused{reason}", "bad")
+        arguments = ERASED_TEXT if isinstance(event.arguments, Erased) else event.arguments
+        call = call_text(event.tool, arguments, self.limit)
+        gate = "may run" if event.gate == "free" else "needs a person's approval"
+        return Line(clean(event.tool), f"{event.action} {call} {gate} ({event.effect.value})", "dim")
+
+    def replanned(self, event: ev.ActionReplanned) -> Line:
+        """A call was looked at anew."""
+        self._effects[event.action] = event.effect
+        gate = "may run" if event.gate == "free" else "needs a person's approval"
+        return Line(self.tool(event.action), f"{event.action} still fits after the change: {gate}", "dim")
+
+    def approval_requested(self, event: ev.ApprovalRequested) -> Line:
+        """A person is asked."""
+        expiry = f", until {moment(event.expires_at)}" if event.expires_at else ""
+        text = f"{event.action} waits for a person{expiry} (digest {event.digest.hex()[:12]})"
+        return Line(self.tool(event.action), text, "doubt")
+
+    def approval_decided(self, event: ev.ApprovalDecided) -> Line:
+        """A person decided."""
+        by = known(event.by, None)
+        verb = "approves" if event.decision == "approve" else "denies"
+        edit = known(event.arguments, None)
+        tool = self.tool(event.action)
+        call = tool if edit is None else f"with other arguments: {call_text(tool, edit, self.limit)}"
+        text = f"{verb} {event.action} {call}{self._reason(event.reason)}  {claim(by)}"
+        return Line(who(by), text, "person")
+
+    def approval_expired(self, event: ev.ApprovalExpired) -> Line:
+        """A request lapsed."""
+        why = "nobody decided in time" if event.reason == "time" else "the tool changed meanwhile"
+        return Line(self.tool(event.action), f"{event.action} is no longer asked for: {why}", "bad")
+
+    def action_started(self, event: ev.ActionStarted) -> Line:
+        """An attempt."""
+        again = f"starts again (attempt {event.attempt})" if event.attempt > 1 else "starts"
+        return Line(self.tool(event.action), f"{event.action} {again}")
+
+    def receipted(self, event: ev.ActionReceipted) -> Line:
+        """The outcome."""
+        evidence = _EVIDENCE.get(event.evidence, "")
+        if event.outcome == "ok":
+            result = ERASED_TEXT if isinstance(event.text, Erased) else result_text(event.text, self.limit)
+            text = f"{event.action} returns {result}{evidence}"
+            return Line(self.tool(event.action), text, "ok")
+        return Line(self.tool(event.action), f"{event.action} ends without success: {self._said(event.text)}", "bad")
+
+    def interrupted(self, event: ev.ActionInterrupted) -> Line:
+        """No outcome."""
+        said = known(event.message, "")
+        what = f" ({quoted(said, self.limit)})" if said else ""
+        effect = self._effects.get(event.action)
+        then = f"; {_NEXT[effect]}" if effect is not None and event.cause in {"lost", "shutdown"} else ""
+        text = f"{event.action} has no outcome: {_CAUSES[event.cause]}{what}{then}"
+        return Line(self.tool(event.action), text, "doubt")
+
+    def queried(self, event: ev.ActionQueried) -> Line:
+        """The query's answer."""
+        answer = "it did not take place" if event.answer == "absent" else "it cannot tell"
+        said = known(event.message, "")
+        what = f": {quoted(said, self.limit)}" if said else ""
+        return Line(self.tool(event.action), f"{event.action} its query says: {answer}{what}", "doubt")
+
+    def unresolved(self, event: ev.ActionUnresolved) -> Line:
+        """A doubt."""
+        text = f"{event.action} is in doubt until a person settles it{self._reason(event.text)}"
+        return Line(self.tool(event.action), text, "doubt")
+
+    def resolved(self, event: ev.ActionResolved) -> Line:
+        """A doubt was settled."""
+        by = known(event.by, None)
+        text = f"{_VERDICTS[event.verdict]} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
+        return Line(who(by), f"{text}  {claim(by)}", "person")
+
+    def returned_late(self, event: ev.ActionReturnedLate) -> Line:
+        """A note."""
+        how = "succeeded" if event.outcome == "ok" else "failed"
+        text = f"{event.action} attempt {event.attempt} came back after all: it had {how}{self._reason(event.text)}"
+        return Line(self.tool(event.action), text, "dim")
+
+    def recorded(self, event: ev.DefinitionRecorded) -> Line:
+        """A definition document."""
+        name = "" if isinstance(event.document, Erased) else _name_in(event.document)
+        text = f"records the definition of agent {clean(name)}" if name else "records a definition"
+        return Line(RUNTIME, text, "dim")
+
+    def driver_started(self, event: ev.DriverStarted) -> Line:
+        """A process took the journal."""
+        return Line(RUNTIME, f"{quoted(event.node)} drives the journal (epoch {event.epoch})", "dim")
+
+
+def _name_in(document: Mapping[str, Value]) -> str:
+    contract = document.get("contract")
+    name = contract.get("name") if isinstance(contract, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _asked(messages: tuple[Message, ...], limit: int | None) -> str:
+    if len(messages) == 1 and isinstance(messages[0], Human):
+        return quoted(text_of(messages[0].content), limit)
+    last = f", the last: {quoted(text_of(messages[-1].content), limit)}" if messages else ""
+    return f"{count(len(messages), 'message')}{last}"
+
+
+def _asked_call(call: ev.AskedCall, limit: int | None) -> str:
+    return clean(f"{call.name}({cut(call.arguments, limit)})")
+
+
+def _tokens(event: ev.ModelResponded) -> list[str]:
+    told = [("in", event.input_tokens), ("out", event.output_tokens)]
+    known_ones = [f"{number:,} {direction}" for direction, number in told if number is not None]
+    return [f"tokens: {', '.join(known_ones)}"] if known_ones else []
+
+
+_SENTENCES: Mapping[type, Callable[..., Line]] = {
+    ev.DefinitionRecorded: Narrator.recorded,
+    ev.DriverStarted: Narrator.driver_started,
+    ev.RunSubmitted: Narrator.submitted,
+    ev.RunStarted: Narrator.started,
+    ev.DefinitionAdopted: Narrator.adopted,
+    ev.ModelRequested: Narrator.requested,
+    ev.ModelResponded: Narrator.responded,
+    ev.ModelFailed: Narrator.model_failed,
+    ev.ModelLost: Narrator.model_lost,
+    ev.ActionPlanned: Narrator.planned,
+    ev.ActionReplanned: Narrator.replanned,
+    ev.ApprovalRequested: Narrator.approval_requested,
+    ev.ApprovalDecided: Narrator.approval_decided,
+    ev.ApprovalExpired: Narrator.approval_expired,
+    ev.ActionStarted: Narrator.action_started,
+    ev.ActionReceipted: Narrator.receipted,
+    ev.ActionInterrupted: Narrator.interrupted,
+    ev.ActionQueried: Narrator.queried,
+    ev.ActionUnresolved: Narrator.unresolved,
+    ev.ActionResolved: Narrator.resolved,
+    ev.ActionReturnedLate: Narrator.returned_late,
+    ev.CancelRequested: Narrator.cancel_requested,
+    ev.BudgetRaised: Narrator.raised,
+    ev.ResumeRequested: Narrator.resumed,
+    ev.RunWaiting: Narrator.waiting,
+    ev.RunSucceeded: Narrator.succeeded,
+    ev.RunFailed: Narrator.failed,
+    ev.RunCancelled: Narrator.cancelled,
+}

@@ -1,0 +1,134 @@
+"""Values, events and records as JSON for programs."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final, TypeAlias
+
+import attrs
+
+from trouper.core.events import Principal
+from trouper.core.state import Action, RunState
+from trouper.core.status import status
+from trouper_journal import Erased, Record, unpack_map
+
+Json: TypeAlias = Mapping[str, object]
+
+SECOND: Final = 1_000_000_000
+
+# It keys the digests of the run's content: whoever needs it has the journal, a log file need not have it.
+_WITHHELD: Final = frozenset({"salt"})
+
+
+def plain(value: object) -> object:
+    """A value in JSON's own types.
+
+    Bytes become ``{"$bytes": base64}``, what was erased ``{"$erased": true}``, and the floats that JSON has no word
+    for their names.
+    """
+    match value:
+        case Enum():
+            return value.value
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return {"$bytes": base64.b64encode(value).decode()}
+        case Erased():
+            return {"$erased": True}
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _ if attrs.has(type(value)):
+            return fields(value)
+        case _:
+            return str(value)
+
+
+def fields(event: object) -> dict[str, object]:
+    """The fields of an event or another attrs object; digests in hexadecimal."""
+    found: dict[str, object] = {}
+    kind = type(event)
+    for each in attrs.fields(kind) if attrs.has(kind) else ():
+        value: object = getattr(event, each.name)
+        if each.name not in _WITHHELD:
+            found[each.name] = value.hex() if isinstance(value, bytes) else plain(value)
+    return found
+
+
+def moment(nanoseconds: int) -> str:
+    """A moment as people and programs read it: UTC, to the microsecond."""
+    seconds, rest = divmod(nanoseconds, SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1000:06}Z"
+
+
+def record_json(record: Record, event: object | None) -> dict[str, object]:
+    """A record with its event; ``data`` is null where this release does not know the event."""
+    return {
+        "position": record.position,
+        "stream": record.stream,
+        "version": record.version,
+        "type": record.type,
+        "schema": record.schema,
+        "at": moment(record.recorded_at),
+        "key": record.key,
+        "label": record.label,
+        "leaf": record.leaf.hex(),
+        "meta": plain(unpack_map(record.meta)),
+        "data": None if event is None else fields(event),
+    }
+
+
+def principal_json(principal: Principal | None) -> Json | None:
+    """Who did something."""
+    return None if principal is None else fields(principal)
+
+
+def action_json(state: RunState, action: Action) -> dict[str, object]:
+    """A call that waits, was decided on or is in doubt."""
+    decision = action.decision
+    return {
+        "action": f"{state.run}/{action.action}",
+        "run": state.run,
+        "agent": state.agent,
+        "tool": action.tool,
+        "arguments": plain(action.arguments),
+        "digest": action.digest.hex(),
+        "effect": action.effect.value,
+        "phase": action.phase.value,
+        "attempt": action.attempt,
+        "requested_by": principal_json(state.by),
+        "expires_at": None if action.expires_at is None else moment(action.expires_at),
+        "decision": None if decision is None else decision.decision,
+        "decided_by": None if decision is None else principal_json(decision.by),
+        "reason": None if decision is None else decision.reason,
+        "original_arguments": plain(action.original),
+        "verdict": action.verdict,
+        "settled_by": principal_json(action.settled_by),
+        "evidence": action.evidence,
+        "text": action.text,
+    }
+
+
+def state_json(state: RunState) -> dict[str, object]:
+    """A run as it stands."""
+    return {
+        "run": state.run,
+        "agent": state.agent,
+        "label": status(state).label,
+        "asked_by": principal_json(state.by),
+        "output": state.output,
+        "failure": state.failure,
+        "message": state.failure_message or None,
+        "steps": state.steps,
+        "usage": fields(state.usage),
+        "drift": plain(state.drift),
+        "awaiting": [action_json(state, action) for action in state.awaiting],
+        "in_doubt": [action_json(state, action) for action in state.in_doubt],
+    }

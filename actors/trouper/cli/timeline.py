@@ -1,0 +1,138 @@
+"""A run as a timeline, and what it waits for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attrs import frozen
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trouper.cli.journals import system_user
+from trouper.cli.narrate import Line
+from trouper.cli.output import grid, styled, typed
+from trouper.cli.plain import SECOND, moment, plain
+from trouper.cli.text import claim, clean, count, duration, who
+from trouper.core.state import Action, RunState
+from trouper.core.status import status
+
+STYLES = {
+    "person": "magenta",
+    "model": "cyan",
+    "ok": "green",
+    "bad": "red",
+    "doubt": "yellow",
+    "dim": "dim",
+    "": "",
+}
+LABELS = {
+    "running": "blue",
+    "retrying": "blue",
+    "awaiting_approval": "yellow",
+    "in_doubt": "yellow",
+    "drifted": "yellow",
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "red",
+}
+_WHO = 12
+
+
+@frozen
+class Told:
+    """A line with its time, ns UTC."""
+
+    at: int
+    line: Line
+
+
+def label_text(label: str | None) -> Text:
+    """A run's label in its colour."""
+    name = label or "?"
+    doubt = name.endswith("-in-doubt")
+    return styled(clean(name), "yellow" if doubt else LABELS.get(name, ""))
+
+
+def timeline(lines: Sequence[Told], start: int) -> Table:
+    """Lines as a table: time since the start, who, what."""
+    table = grid()
+    table.add_column(justify="right", no_wrap=True, min_width=8)
+    table.add_column(no_wrap=True, min_width=_WHO)
+    table.add_column(overflow="fold")
+    for told in lines:
+        style = STYLES[told.line.style]
+        elapsed = f"+{duration((told.at - start) / SECOND)}".replace("+-", "-")
+        table.add_row(styled(elapsed, "dim"), styled(told.line.who, style), styled(told.line.text, style))
+    return table
+
+
+def header(state: RunState, asked_at: int) -> Iterator[Text]:
+    """What a run is, and how it stands."""
+    yield Text.assemble("run ", (clean(state.run), "bold"), "  ", label_text(status(state).label))
+    usage = state.usage
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    if usage.unknown:
+        tokens += f", unknown for {count(usage.unknown, 'request')}"
+    asker = f"asked by {who(state.by)} {claim(state.by)}, " if state.by else "asked "
+    facts = f"agent {clean(state.agent)}; {asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; {tokens}"
+    yield styled(facts, "dim")
+
+
+def command_line(verb: str, journal: Path, *rest: str) -> str:
+    """A command to type, quoted for a shell."""
+    return shlex.join(["trouper", verb, str(journal), *rest])
+
+
+def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
+    """How it ended, or what has to be done that it goes on."""
+    for action in state.awaiting:
+        if state.cancel is None and not state.ended:
+            yield from approval_wanted(state, action, journal)
+    for action in state.in_doubt:
+        yield from doubt_to_settle(state, action, journal)
+    if state.drift is not None:
+        yield styled(f"Held, because the agent's definition changed: {clean('; '.join(state.drift))}", "yellow")
+        yield styled("The program that has the agent can let it go on (Runtime.adopt).")
+    if state.failure == "step_limit":
+        yield styled("It can go on with more steps:")
+        yield typed(command_line("raise-limit", journal, state.run, "--steps", "10", "--as", system_user()))
+    elif state.failure is not None:
+        yield styled("It can go on, once what was wrong is mended:")
+        yield typed(command_line("resume", journal, state.run, "--as", system_user()))
+    if state.output is not None:
+        yield styled("Answer:", "bold")
+        yield _indented(styled(clean(state.output, keep="\n\t")))
+
+
+def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
+    """Everything that a person needs to decide, nothing shortened, and what to type."""
+    asker = f", asked by {who(state.by)}" if state.by else ""
+    yield styled(f"{clean(state.agent)}{asker}, wants to call {clean(action.tool)} ({action.effect.value}):", "yellow")
+    for name, value in (action.arguments or {}).items():
+        shown = json.dumps(plain(value), ensure_ascii=False)
+        yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
+    until = f"; it lapses at {moment(action.expires_at)}" if action.expires_at else ""
+    yield styled(f"Digest {action.digest.hex()}{until}. To decide, type in any terminal one of", "dim")
+    name = f"{state.run}/{action.action}"
+    yield typed(command_line("approve", journal, name, "--as", system_user()))
+    yield typed(command_line("deny", journal, name, "--as", system_user(), "--reason", "why not"))
+
+
+def doubt_to_settle(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
+    """What is in doubt, and what to type once somebody has looked."""
+    yield styled(f"Nobody knows whether {clean(action.tool)} took effect ({state.run}/{action.action}):", "yellow")
+    for name, value in (action.arguments or {}).items():
+        shown = json.dumps(plain(value), ensure_ascii=False)
+        yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
+    yield styled("Look where it would have; then type one of", "dim")
+    for verdict in ("applied", "not_applied", *(() if state.ended else ("run_again",)), "abandon"):
+        name = f"{state.run}/{action.action}"
+        yield typed(command_line("resolve", journal, name, verdict, "--as", system_user(), "--evidence", "what I saw"))
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 2), expand=False)
