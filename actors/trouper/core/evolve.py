@@ -13,7 +13,7 @@ import attrs
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch
-from trouper.core.folding import advanced, say
+from trouper.core.folding import advanced, changed, say
 from trouper.core.state import (
     Cancel,
     ModelCall,
@@ -39,7 +39,7 @@ def evolve(state: RunState, event: object) -> RunState:
 
 def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
     salt = known(event.salt, b"")
-    state = attrs.evolve(state, salt=salt, agent=event.agent)
+    state = changed(state, salt=salt, agent=event.agent)
     messages, chain = say(state, known(event.input, ()))
     return advanced(
         state,
@@ -150,7 +150,7 @@ def _cancel_requested(state: RunState, event: ev.CancelRequested) -> RunState:
 
 def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
     limits = state.limits or ev.Limits()
-    state = attrs.evolve(state, limits=attrs.evolve(limits, max_steps=limits.max_steps + event.steps))
+    state = changed(state, limits=attrs.evolve(limits, max_steps=limits.max_steps + event.steps))
     if state.phase is RunPhase.FAILED and state.failure == "step_limit":
         return advanced(state, phase=RunPhase.RUNNING, failure=None, failure_message="", truncations=0)
     return advanced(state)
@@ -173,7 +173,7 @@ def _ended(state: RunState, phase: RunPhase, **changes: object) -> RunState:
     """Whatever is still open gets its answer, so that the history stays valid for the wire."""
     if state.batch:
         state = close_batch(state, state.batch)
-        state = attrs.evolve(state, version=state.version - 1)
+        state = changed(state, version=state.version - 1)
     # A failed call is kept: its attempts have numbers, and a resumed run goes on behind them.
     model = state.model if phase is RunPhase.FAILED else None
     return advanced(state, phase=phase, model=model, unplanned=(), **changes)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
-from trouper.core.folding import advanced, say
+from trouper.core.folding import advanced, changed, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
 
 
@@ -59,7 +57,7 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
     )
     messages, chain = say(state, answers)
     kept = {
-        action.action: attrs.evolve(action, original=None)
+        action.action: changed(action, original=None)
         for action in ordered
         if action.decision is not None or action.cause is not None or action.phase is Phase.UNRESOLVED
     }
@@ -71,7 +69,7 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(
+        lambda action: changed(
             action,
             effect=event.effect,
             gate=event.gate,
@@ -88,7 +86,7 @@ def _approval_requested(state: RunState, event: ev.ApprovalRequested) -> RunStat
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(
+        lambda action: changed(
             action, phase=Phase.AWAITING, request=event.request, digest=event.digest, expires_at=event.expires_at
         ),
     )
@@ -108,8 +106,8 @@ def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
 
     def change(action: Action) -> Action:
         if edited is None:
-            return attrs.evolve(action, phase=phase, decision=decision)
-        return attrs.evolve(
+            return changed(action, phase=phase, decision=decision)
+        return changed(
             action,
             phase=phase,
             decision=decision,
@@ -123,14 +121,14 @@ def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
 
 def _approval_expired(state: RunState, event: ev.ApprovalExpired) -> RunState:
     phase = Phase.LAPSED if event.reason == "time" else Phase.PLANNED
-    return _change(state, event.action, lambda action: attrs.evolve(action, phase=phase, expires_at=None))
+    return _change(state, event.action, lambda action: changed(action, phase=phase, expires_at=None))
 
 
 def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(action, phase=Phase.STARTED, attempt=event.attempt, retry_at=None, query=None),
+        lambda action: changed(action, phase=Phase.STARTED, attempt=event.attempt, retry_at=None, query=None),
     )
 
 
@@ -138,7 +136,7 @@ def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(
+        lambda action: changed(
             action, phase=Phase.CLOSED, ok=event.outcome == "ok", text=known(event.text, ""), retry_at=None
         ),
     )
@@ -149,7 +147,7 @@ def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(
+        lambda action: changed(
             action,
             phase=Phase.INTERRUPTED,
             cause=event.cause,
@@ -164,7 +162,7 @@ def _queried(state: RunState, event: ev.ActionQueried) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(action, query=event.answer, text=known(event.message, "") or action.text),
+        lambda action: changed(action, query=event.answer, text=known(event.message, "") or action.text),
     )
 
 
@@ -172,7 +170,7 @@ def _unresolved(state: RunState, event: ev.ActionUnresolved) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(action, phase=Phase.UNRESOLVED, text=known(event.text, "")),
+        lambda action: changed(action, phase=Phase.UNRESOLVED, text=known(event.text, "")),
     )
 
 
@@ -182,7 +180,7 @@ def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: attrs.evolve(
+        lambda action: changed(
             action,
             phase=phase,
             verdict=event.verdict,

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-import attrs
+from typing import TypeVar
 
 from trouper.core.conversation import Message
 from trouper.core.digests import extend_chain
-from trouper.core.state import RunState
+from trouper.core.state import Action, RunState
+
+_T = TypeVar("_T", RunState, Action)
+
+
+def changed(value: _T, **changes: object) -> _T:
+    """The value with other fields.
+
+    What `attrs.evolve` does, for classes without slots, converters and validators, in a seventh of its time: it was
+    a third of the fold's.
+
+    Raises:
+        TypeError: There is no such field.
+    """
+    made = object.__new__(type(value))
+    fields = made.__dict__
+    fields.update(value.__dict__)
+    known = len(fields)
+    fields.update(changes)
+    if len(fields) != known:
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - value.__dict__.keys())}")
+    return made
 
 
 def advanced(state: RunState, **changes: object) -> RunState:
     """The state one event on."""
-    return attrs.evolve(state, version=state.version + 1, **changes)  # type: ignore[arg-type]  # checked by attrs
+    return changed(state, version=state.version + 1, **changes)
 
 
 def say(state: RunState, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], bytes]:

@@ -64,7 +64,7 @@ class Decision:
     edited: bool
 
 
-@frozen
+@frozen(slots=False)
 class Action:
     """A call that a model asked for, and what became of it.
 
@@ -147,7 +147,7 @@ class Usage:
     unknown: int = 0
 
 
-@frozen
+@frozen(slots=False)
 class RunState:
     """A run, folded.
 
