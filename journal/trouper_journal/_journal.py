@@ -21,7 +21,7 @@ from trouper_journal._records import Committed, Key, KeyEntry, Record, Snapshot,
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, Arrivals, News, Pages, Tail, with_values
+from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, with_values
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
 from trouper_journal._writer import Writer
@@ -203,7 +203,7 @@ class Journal:
         async def page(last: Record | None) -> Sequence[Record]:
             return await self._read_stream(stream, after if last is None else last.version, PAGE)
 
-        return Pages(page, self._with_values)
+        return Records(self._store, page)
 
     def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
         """All records with positions above ``after``, in order, up to the present end; errors as for ``read``."""
@@ -212,7 +212,7 @@ class Journal:
             self._check_open()
             return await self._store.read_all(_bounded(after) if last is None else last.position, PAGE)
 
-        return Pages(page, self._with_values)
+        return Records(self._store, page)
 
     async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
         """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one.
@@ -369,9 +369,6 @@ class Journal:
         if not is_name(stream):
             return []
         return await self._store.read_stream(stream, _bounded(after), limit)
-
-    async def _with_values(self, record: Record) -> Record:
-        return await with_values(self._store, record)
 
     def _check_open(self) -> None:
         if self._news.closed:

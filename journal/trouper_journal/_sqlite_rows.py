@@ -68,22 +68,28 @@ def write_batch(database: sqlite3.Connection, batch: Batch, known_ids: StreamIds
     )
     if moved.rowcount != 1 or _any_exists(database, batch.keys):
         return None
-    heads: dict[str, StreamHead] = {}
+    labels: dict[str, str | None] = {}
+    last: dict[str, Record] = {}
     fresh: dict[str, int] = {}
     for record in batch.records:
-        label = record.label
-        before = heads.get(record.stream)
-        if before is not None and label is None:
-            label = before.label
-        heads[record.stream] = StreamHead(record.stream, record.version, record.position, label, record.wake_at)
+        stream = record.stream
+        last[stream] = record
+        if record.label is not None:
+            labels[stream] = record.label
         if record.version == 1:
-            fresh[record.stream] = record.position
-    ids = known_ids.find(database, [name for name in heads if name not in fresh])
-    old_rows = [(ids[name], *_head_cells(head)) for name, head in heads.items() if name not in fresh]
-    new_rows = [(at, *_head_cells(heads[name])) for name, at in fresh.items()]
+            fresh[stream] = record.position
+    ids = known_ids.find(database, [name for name in last if name not in fresh] if fresh else last)
+    changed = [
+        (at, name, last[name].version, last[name].position, labels.get(name), last[name].wake_at)
+        for name, at in ids.items()
+    ]
+    begun = [
+        (at, name, last[name].version, last[name].position, labels.get(name), last[name].wake_at)
+        for name, at in fresh.items()
+    ]
     ids.update(fresh)
-    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", new_rows)
-    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", old_rows, _UPSERT)
+    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", begun)
+    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", changed, _UPSERT)
     _insert(database, "events", _EVENT, [_event_cells(record, ids[record.stream]) for record in batch.records])
     _insert(database, "keys", "(?, ?, ?, ?)", [(key.name, key.digest, key.first, key.last) for key in batch.keys])
     _insert(database, "large", "(?, ?, ?)", [(value.digest, value.domain, value.data) for value in batch.values])
@@ -186,10 +192,6 @@ def save_snapshot(database: sqlite3.Connection, snapshot: Snapshot | None, strea
 
 def _any_exists(database: sqlite3.Connection, keys: Sequence[KeyEntry]) -> bool:
     return any(database.execute("SELECT 1 FROM keys WHERE name = ?", (key.name,)).fetchone() for key in keys)
-
-
-def _head_cells(head: StreamHead) -> tuple[Cell, ...]:
-    return (head.stream, head.version, head.position, head.label, head.wake_at)
 
 
 def _event_cells(record: Record, stream_id: int) -> tuple[Cell, ...]:

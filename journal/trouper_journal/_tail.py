@@ -28,16 +28,10 @@ class Pages(Generic[T]):
 
     Args:
         read: Reads the page that follows an item; the first page for None.
-        finish: Done to each item before it is handed out.
     """
 
-    def __init__(
-        self,
-        read: Callable[[T | None], Awaitable[Sequence[T]]],
-        finish: Callable[[T], Awaitable[T]] | None = None,
-    ) -> None:
+    def __init__(self, read: Callable[[T | None], Awaitable[Sequence[T]]]) -> None:
         self._read = read
-        self._finish = finish
         self._page: deque[T] = deque()
         self._last: T | None = None
         self._done = False
@@ -47,18 +41,36 @@ class Pages(Generic[T]):
 
     async def __anext__(self) -> T:
         if not self._page:
-            if self._done:
-                raise StopAsyncIteration
-            page = await self._read(self._last)
-            self._done = len(page) < PAGE
-            if not page:
-                raise StopAsyncIteration
-            self._page.extend(page)
-        item = self._page[0]
-        if self._finish is not None:
-            item = await self._finish(item)
+            await self._turn()
         self._last = self._page.popleft()
-        return item
+        return self._last
+
+    async def _turn(self) -> None:
+        if self._done:
+            raise StopAsyncIteration
+        page = await self._read(self._last)
+        self._done = len(page) < PAGE
+        if not page:
+            raise StopAsyncIteration
+        self._page.extend(page)
+
+
+class Records(Pages[Record]):
+    """Pages of records, each handed out with the large values that it refers to, one at a time."""
+
+    def __init__(self, store: Store, read: Callable[[Record | None], Awaitable[Sequence[Record]]]) -> None:
+        super().__init__(read)
+        self._store = store
+
+    async def __anext__(self) -> Record:
+        if not self._page:
+            await self._turn()
+        record = self._page[0]
+        if record.large:
+            record = await with_values(self._store, record)
+        self._page.popleft()
+        self._last = record
+        return record
 
 
 class Tail:
@@ -92,7 +104,9 @@ class Tail:
             self._page.extend(page)
             if not page and not await self._news.beyond(self._position):
                 raise StopAsyncIteration
-        record = await with_values(self._store, self._page[0])
+        record = self._page[0]
+        if record.large:
+            record = await with_values(self._store, record)
         self._page.popleft()
         self._position = record.position
         return record
