@@ -95,6 +95,7 @@ class AgentActor(Actor[AgentMessage]):
     async def _turn(self) -> bool:
         if self._news:
             self._news = False
+            self._desk.audience.reading(self.run)
             if not await self._read():
                 return False
         taken = list(self._outcomes)
@@ -243,8 +244,8 @@ class AgentActor(Actor[AgentMessage]):
         """Leave memory if nothing is under way; nothing is awaited between looking and leaving."""
         if self._flights.any or self._outcomes or self._news or self._rung:
             return
-        self._desk.audience.left(self.run)
-        self.context.stop()
+        if self._desk.audience.left(self.run):
+            self.context.stop()
 
     def _leave_for_good(self, error: Exception) -> None:
         self._desk.audience.stuck(self.run, error)

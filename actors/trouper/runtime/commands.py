@@ -25,7 +25,7 @@ from trouper.core.commands import (
     resume_run,
     split_action_id,
 )
-from trouper.core.conversation import Human, Message
+from trouper.core.conversation import AI, Human, Message, System, ToolMessage, add_messages
 from trouper.core.definition import stream_of, tool_schema
 from trouper.core.digests import message_value
 from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmitted
@@ -33,7 +33,7 @@ from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, IN_DOUBT, status
 from trouper.errors import ApprovalError, EditError, IdempotencyConflict, UnknownRun, VersionConflict
-from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, content_digest
+from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, check_value, content_digest
 
 _PAGE = 500
 _SALT = 32
@@ -259,13 +259,30 @@ class Commands:
 
 
 def _messages(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
-    """The input as messages with ids that are unique in the journal."""
+    """The input as messages with ids that are unique in the journal; one with a known id replaces the other in place.
+
+    Raises:
+        InvalidValue: There is none, or one of them cannot be journaled.
+    """
     if isinstance(given, str):
         return (Human(id=f"{run}/input", content=given),)
-    return tuple(
+    for number, message in enumerate(given):
+        _check_message(message, f"input[{number}]")
+    if not given:
+        raise InvalidValue("input", "is empty: give a text, or at least one message")
+    named = [
         message if message.id else attrs.evolve(message, id=f"{run}/input-{number}")
         for number, message in enumerate(given)
-    )
+    ]
+    return add_messages((), named)
+
+
+def _check_message(message: object, path: str) -> None:
+    if not isinstance(message, System | Human | AI | ToolMessage):
+        raise InvalidValue(path, f"{type(message).__name__} is not a message")
+    if isinstance(message.content, tuple):
+        check_value([dict(part) for part in message.content], f"{path}.content")
+    check_value(dict(message.extra), f"{path}.extra")
 
 
 def _task_digest(salt: bytes, task: Task) -> bytes:

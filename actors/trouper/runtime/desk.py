@@ -47,8 +47,12 @@ class Audience(Protocol):
         """The run is over, durably."""
         ...
 
-    def left(self, run: str) -> None:
-        """The run has nothing to do now; it is no longer in memory."""
+    def reading(self, run: str) -> None:
+        """The run's agent is about to read its stream: whatever word of news was sent to it is heeded by that."""
+        ...
+
+    def left(self, run: str) -> bool:
+        """The run has nothing to do now: it is no longer in memory, unless (False) word of news is on its way to it."""
         ...
 
     def alarm(self, moment: int) -> None:

@@ -30,11 +30,17 @@ from trouper.runtime.tree import Tree
 
 @define(eq=False)
 class _Live:
-    """A run in memory, put there as of some version; ``tree`` comes a moment after the decision to do so."""
+    """A run in memory, put there as of some version; ``tree`` comes a moment after the decision to do so.
+
+    Attributes:
+        news: Word of news was sent to it, and it has not read its stream since.
+        announced: It had ended, and who waited then was told; something of it may still be alive.
+    """
 
     version: int
     tree: Ref[TreeMessage] | None = None
     news: bool = False
+    announced: bool = False
 
 
 @define(eq=False)
@@ -203,7 +209,6 @@ class Stage:
             return
         live = self._live.get(run)
         if live is not None:
-            live.news = live.news or live.tree is None
             self._tell(run)
             return
         if len(self._live) >= self._room:
@@ -229,7 +234,10 @@ class Stage:
 
     def _tell(self, run: str) -> None:
         live = self._live.get(run)
-        if live is None or live.tree is None:
+        if live is None:
+            return
+        live.news = True
+        if live.tree is None:
             return
         try:
             live.tree.tell_nowait(Wake())
@@ -249,11 +257,24 @@ class Stage:
 
     def ended(self, state: RunState) -> None:
         """The run is over, durably."""
+        live = self._live.get(state.run)
+        if live is not None:
+            live.announced = True
         self._answer(state.run, state=state)
 
-    def left(self, run: str) -> None:
-        """The run has nothing to do now."""
+    def reading(self, run: str) -> None:
+        """The run's agent is about to read its stream."""
+        live = self._live.get(run)
+        if live is not None:
+            live.news = False
+
+    def left(self, run: str) -> bool:
+        """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
+        live = self._live.get(run)
+        if live is not None and live.news:
+            return False
         self._off(run)
+        return True
 
     def alarm(self, moment: int) -> None:
         """A run has something to do at this moment."""
@@ -289,7 +310,8 @@ class Stage:
         waiter = _Waiter()
         self._waiters.setdefault(run, []).append(waiter)
         try:
-            if run not in self._live:
+            live = self._live.get(run)
+            if live is None or live.announced:
                 state = await commands.state(run)
                 if state.ended:
                     return state

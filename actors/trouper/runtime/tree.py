@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trouper.errors import MailboxFull, TrouperError
+from trouper.errors import ActorError, TrouperError
 from trouper.kit import Actor, Ref, Supervision, Terminated
 from trouper.runtime.agent import AgentActor
 from trouper.runtime.protocol import AgentMessage, TreeMessage, Wake
@@ -47,6 +47,7 @@ class Tree(Actor[TreeMessage]):
             return
         try:
             self._agent.tell_nowait(message)
-        except MailboxFull:
-            # A full mailbox holds an earlier word of news: the agent will read the stream after it anyway.
+        except ActorError:
+            # Full: it holds an earlier word of news, and the agent reads the stream after that. Stopped: it is stuck,
+            # or the journal is broken, for it does not leave while word is on its way.
             return
