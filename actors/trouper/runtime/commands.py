@@ -32,7 +32,7 @@ from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmit
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, IN_DOUBT, status
-from trouper.errors import ApprovalError, EditError, IdempotencyConflict, UnknownRun, VersionConflict
+from trouper.errors import ApprovalError, EditError, IdempotencyConflict, InvalidValue, UnknownRun, VersionConflict
 from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, check_value, content_digest
 
 _PAGE = 500
