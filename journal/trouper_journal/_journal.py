@@ -10,14 +10,16 @@ from typing import final
 
 import trio
 
+from trouper_journal import _snapshots
 from trouper_journal._clock import Clock, SystemClock
 from trouper_journal._errors import JournalClosed, JournalInUse
 from trouper_journal._lock import DriverLock
 from trouper_journal._news import NewsHub
 from trouper_journal._opening import Opening, Provider, Storage, open_storage
 from trouper_journal._options import JournalOptions
-from trouper_journal._proposals import MAX_INT, Proposer, check_name, is_name
-from trouper_journal._records import Committed, Key, KeyEntry, Record, Snapshot, StreamHead, Write
+from trouper_journal._planner import Proposal
+from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, check_name, is_name
+from trouper_journal._records import Committed, Key, KeyEntry, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
@@ -169,12 +171,9 @@ class Journal:
             JournalBroken: The outcome is unknown, and the journal takes no more commits.
             JournalClosed: The block has been left; nothing was written.
         """
-        proposal = self._proposer.propose(writes, require=require or {}, key=key, fence=fence, meta=meta)
-        verdict = await self._writer.submit(proposal)
-        if isinstance(verdict, KeyEntry):
-            return await self._original(verdict)
-        assert isinstance(verdict, Committed)
-        return verdict
+        return await self._commit(
+            self._proposer.propose(writes, require=require or NOTHING, key=key, fence=fence, meta=meta)
+        )
 
     async def append(
         self,
@@ -190,8 +189,10 @@ class Journal:
         meta: Mapping[str, Value] | None = None,
     ) -> Committed:
         """Append events to one stream: ``commit`` with one write, and with its errors."""
-        write = Write(stream, events, expected=expected, label=label, wake_at=wake_at)
-        return await self.commit([write], require=require, key=key, fence=fence, meta=meta)
+        writes = [Write(stream, events, expected=expected, label=label, wake_at=wake_at)]
+        return await self._commit(
+            self._proposer.propose(writes, require=require or NOTHING, key=key, fence=fence, meta=meta)
+        )
 
     def read(self, stream: str, *, after: int = 0) -> AsyncIterator[Record]:
         """The records of a stream with versions above ``after``, in order; none where there is no such stream.
@@ -331,22 +332,14 @@ class Journal:
             fingerprint: Of the code that folded; another one will not load it.
             state: The state's bytes.
         """
-        found = await self._read_stream(stream, version - 1, 1)
-        if found and found[0].version == version:
-            snapshot = Snapshot(stream, version, found[0].leaf, fingerprint, state)
-            await self._store.save_snapshot(snapshot, stream)
+        self._check_open()
+        if is_name(stream) and 1 <= version <= MAX_INT:
+            await _snapshots.save(self._store, stream, version, fingerprint, state)
 
     async def load_snapshot(self, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
         """The cached fold of a stream as version and state; dropped where it does not fit record and fingerprint."""
         self._check_open()
-        snapshot = await self._store.load_snapshot(stream) if is_name(stream) else None
-        if snapshot is None:
-            return None
-        found = await self._store.read_stream(stream, snapshot.version - 1, 1)
-        if snapshot.fingerprint == fingerprint and found and found[0].leaf == snapshot.leaf:
-            return snapshot.version, snapshot.state
-        await self._store.save_snapshot(None, stream)
-        return None
+        return await _snapshots.load(self._store, stream, fingerprint) if is_name(stream) else None
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check every record up to the present end against its digests and the Merkle root.
@@ -359,6 +352,13 @@ class Journal:
         """
         self._check_open()
         return await verify(self._store, progress)
+
+    async def _commit(self, proposal: Proposal) -> Committed:
+        writer = self._writer
+        # A caller rarely has to wait for room; then the way to the writer is one call shorter.
+        slot = writer.submit_nowait(proposal) if writer.has_room else await writer.submit(proposal)
+        verdict = await slot.wait()
+        return verdict if isinstance(verdict, Committed) else await self._original(verdict)
 
     async def _original(self, entry: KeyEntry) -> Committed:
         records = await self._store.read_all(entry.first - 1, entry.last - entry.first + 1)

@@ -58,9 +58,9 @@ class DriverLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(descriptor)
+            other = _read(descriptor)
             os.close(descriptor)
-            raise JournalInUse(self._path, holder) from None
+            raise JournalInUse(self._path, other) from None
         except OSError as error:
             os.close(descriptor)
             raise StorageReadOnly(f"{lock_path} cannot be locked: {error.strerror}") from error

@@ -21,6 +21,9 @@ MAX_EVENTS: Final = 10_000
 MAX_INT: Final = 2**63 - 1
 """Largest version, position and time."""
 
+NOTHING: Final[Mapping[str, int]] = {}
+"""No requirements."""
+
 _POOL: Final = 256
 
 
@@ -56,6 +59,7 @@ class Proposer:
         """
         size = self._measure(writes)
         if require:
+            require = dict(require)
             for stream, version in require.items():
                 check_name(stream, "require")
                 _check_int(version, f"require[{stream}]")
@@ -67,8 +71,7 @@ class Proposer:
             _check_int(fence, "fence")
         fenced = fence is not None
         prepared = [self._prepare(write, fenced) for write in writes]
-        packed = pack(meta, "meta") if meta else b""
-        return Proposal(prepared, dict(require) if require else require, key, fence, packed, size)
+        return Proposal(prepared, require, key, fence, pack(meta, "meta") if meta else b"", size)
 
     def _measure(self, writes: Sequence[Write]) -> int:
         """Number of events; refuses what has no shape for a commit."""

@@ -11,16 +11,17 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import aiosqlite
+import trio
 import trio_asyncio
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._errors import JournalBroken, JournalClosed
 from trouper_journal._options import JournalOptions
 from trouper_journal._records import Record, Snapshot, StreamHead
-from trouper_journal._sqlite_connection import transact, translated
+from trouper_journal._sqlite_connection import Answer, transact, translated
 from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
 
@@ -37,6 +38,7 @@ class SQLiteStore:
     ) -> None:
         self.path = path
         self._loop = loop
+        self._token = trio.lowlevel.current_trio_token()
         self._writer = writer
         self._reader = reader
         self._ids = rows.StreamIds()
@@ -159,13 +161,20 @@ class SQLiteStore:
 
         Cancelled, it returns at once; work that has begun goes on, and work that has not will still be done.
         """
-        # Callers are in any Trio task; the variable tells aiosqlite which loop carries its answer back.
+        answer: Answer[T] = Answer(self._token)
+        # Callers are in any Trio task; the variable tells aiosqlite which loop it lives in.
         token = trio_asyncio.current_loop.set(self._loop)
         try:
-            result = await trio_asyncio.allow_asyncio(connection.execute_fetchall, "", work)
+            # aiosqlite's coroutine puts the work into its thread's queue and then waits for a future. It is left
+            # there: the work wakes the caller itself, which spares a tenth of a durable commit's time.
+            handed_over = connection.execute_fetchall("", answer.carrying(work))
+            handed_over.send(None)
         finally:
             trio_asyncio.current_loop.reset(token)
-        return cast("list[T]", result)[0]
+        try:
+            return await answer.wait()
+        finally:
+            handed_over.close()
 
 
 def _checkpoint(database: sqlite3.Connection) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
+
+import outcome
+import trio
 
 from trouper_journal._errors import (
     JournalBroken,
@@ -28,25 +31,49 @@ _EXISTS = frozenset(
 )
 
 
-class _Result(sqlite3.Cursor):
-    """Hands what a unit of work returned through ``fetchall``."""
-
-    value: object = None
-
-    def fetchall(self) -> list[object]:
-        return [self.value]
-
-
 class UnitConnection(sqlite3.Connection):
     """An SQLite connection whose ``execute`` runs a function of the connection, given in place of parameters."""
 
-    def execute(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:  # type: ignore[override]
-        """Run one statement, or a unit of work."""
+    def execute(self, sql: str, parameters: object = ()) -> sqlite3.Cursor:
+        """Run one statement, or a unit of work, which delivers its result itself."""
         if callable(parameters):
-            cursor = self.cursor(_Result)
-            cursor.value = parameters(self)
-            return cursor
+            parameters(self)
+            return self.cursor()
         return super().execute(sql, cast("tuple[object, ...]", parameters))
+
+
+class Answer(Generic[T]):
+    """Carries what a unit of work returned or raised from its thread to the Trio task that waits for it."""
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        self._token = token
+        self._outcome: outcome.Outcome[T] | None = None
+        self._task: trio.lowlevel.Task | None = None
+
+    def carrying(self, work: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], None]:
+        """The work, with its answer delivered; for the thread."""
+
+        def run(database: sqlite3.Connection) -> None:
+            self._outcome = outcome.capture(work, database)
+            self._token.run_sync_soon(self._wake)
+
+        return run
+
+    async def wait(self) -> T:
+        """The answer; cancelled, nobody waits for it any more."""
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        assert self._outcome is not None
+        return self._outcome.unwrap()
+
+    def _wake(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:

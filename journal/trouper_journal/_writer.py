@@ -19,14 +19,14 @@ from trouper_journal._errors import JournalBroken, JournalClosed, JournalError, 
 from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Planner, Proposal, Verdict, concerned_keys, concerned_streams
-from trouper_journal._records import Committed
+from trouper_journal._records import Committed, KeyEntry
 from trouper_journal._statistics import WriterStatistics
 from trouper_journal._store import Batch, Store
 
 _TRIES: Final = 100
 
 
-class _Slot:
+class Slot:
     """Holds a proposal and, later, what came of it; the answer may come before or after the wait."""
 
     __slots__ = ("_answer", "_task", "proposal", "withdrawn")
@@ -49,12 +49,20 @@ class _Slot:
         if task is not None:
             trio.lowlevel.reschedule(task, outcome.Value(None))
 
-    async def wait(self) -> Verdict:
+    async def wait(self) -> Committed | KeyEntry:
+        """What came of the proposal; cancelled, it is withdrawn unless it was taken up already.
+
+        Raises:
+            JournalError: It was refused, or the storage failed.
+        """
         if self._answer is None:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
-        assert self._answer is not None
-        return self._answer
+        verdict = self._answer
+        assert verdict is not None
+        if isinstance(verdict, JournalError):
+            raise verdict
+        return verdict
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._task = None
@@ -77,7 +85,7 @@ class Writer:
         self._options = options
         self._news = news
         self._planner = Planner(store.journal_id, clock.now)
-        self._queue: deque[_Slot] = deque()
+        self._queue: deque[Slot] = deque()
         self._work = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope(shield=True)
@@ -96,33 +104,38 @@ class Writer:
             repetitions=self._repetitions,
         )
 
-    async def submit(self, proposal: Proposal) -> Verdict:
-        """Have a proposal written, and wait for what comes of it.
+    async def submit(self, proposal: Proposal) -> Slot:
+        """Put a proposal into the queue, once there is room; its slot is to be waited for.
 
         Raises:
             JournalClosed: The journal is being left; nothing was written.
             JournalBroken: An earlier commit's outcome is unknown; nothing was written.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
         while len(self._queue) >= self._options.max_waiting and not self._closing:
             await self._room.park()
+        return self.submit_nowait(proposal)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether ``submit_nowait`` keeps within the bound of the queue."""
+        return len(self._queue) < self._options.max_waiting
+
+    def submit_nowait(self, proposal: Proposal) -> Slot:
+        """Put a proposal into the queue, as ``submit``."""
         if self._closing:
             raise JournalClosed
         if self._broken is not None:
             raise _again(self._broken)
-        slot = _Slot(proposal)
+        slot = Slot(proposal)
         self._queue.append(slot)
         if self._work:
             self._work.unpark()
-        verdict = await slot.wait()
-        if isinstance(verdict, JournalError):
-            raise verdict
-        return verdict
+        return slot
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Body of the task: until ``close`` and nothing waits."""
-        taken: list[_Slot] = []
+        taken: list[Slot] = []
         try:
             with self._scope:
                 while True:
@@ -154,8 +167,8 @@ class Writer:
         await self._ended.wait()
         return False
 
-    def _take(self) -> list[_Slot]:
-        taken: list[_Slot] = []
+    def _take(self) -> list[Slot]:
+        taken: list[Slot] = []
         events = 0
         queue = self._queue
         while queue and (not taken or events + queue[0].proposal.size <= self._options.max_batch):
@@ -166,7 +179,7 @@ class Writer:
         self._room.unpark(count=max(0, self._options.max_waiting - len(queue)))
         return taken
 
-    async def _settle(self, slots: Sequence[_Slot]) -> None:
+    async def _settle(self, slots: Sequence[Slot]) -> None:
         try:
             verdicts = await self._write([slot.proposal for slot in slots])
         except JournalError as error:

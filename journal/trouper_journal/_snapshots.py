@@ -1,0 +1,25 @@
+"""Snapshots: folded states kept as a cache, and believed only where they fit the record and the code."""
+
+from __future__ import annotations
+
+from trouper_journal._records import Snapshot
+from trouper_journal._store import Store
+
+
+async def save(store: Store, stream: str, version: int, fingerprint: str, state: bytes) -> None:
+    """Keep a state; a no-op where the stream has no record of that version."""
+    found = await store.read_stream(stream, version - 1, 1)
+    if found and found[0].version == version:
+        await store.save_snapshot(Snapshot(stream, version, found[0].leaf, fingerprint, state), stream)
+
+
+async def load(store: Store, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
+    """Version and state; a snapshot of other code, or of a record with another digest, is dropped."""
+    snapshot = await store.load_snapshot(stream)
+    if snapshot is None:
+        return None
+    found = await store.read_stream(stream, snapshot.version - 1, 1)
+    if snapshot.fingerprint == fingerprint and found and found[0].leaf == snapshot.leaf:
+        return snapshot.version, snapshot.state
+    await store.save_snapshot(None, stream)
+    return None
