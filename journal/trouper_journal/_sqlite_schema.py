@@ -140,14 +140,16 @@ END;
 def is_new(database: sqlite3.Connection, path: str) -> bool:
     """Whether the file is empty; refuses what is neither empty nor a journal of this layout.
 
-    Only reads, so that a foreign file is left as it is.
+    Only reads, so that a foreign file is left as it is; in one statement, so that it sees another process's
+    creation whole or not at all.
 
     Raises:
         NotAJournal: It is something else, or of a layout that this release does not know.
     """
-    application = database.execute("PRAGMA application_id").fetchone()[0]
-    layout = database.execute("PRAGMA user_version").fetchone()[0]
-    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    application, layout, tables = database.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if application == APPLICATION_ID:
         if layout != LAYOUT:
             raise NotAJournal(
