@@ -19,7 +19,7 @@ from trouper.core.state import Action, Phase, RunState
 RULES = 1
 """Number of the rules below."""
 
-# A call that takes the process down with it must not do so for ever.
+# A call, or a request, that takes the process down with it must not do so for ever.
 LOSSES = 10
 # A model that is cut off while calling tools is asked this often in a row to be shorter.
 TRUNCATIONS = 3
@@ -192,6 +192,8 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
         attempts = state.limits.model_attempts if state.limits else 1
         if call.phase == "failed" and (call.retry_at is None or call.attempt - call.spent >= attempts):
             return (Fail("model", call.message),)
+        if call.phase == "lost" and call.attempt - call.spent >= attempts + LOSSES:
+            return (Fail("model", wording.lost(call.attempt)),)
         return (RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at),)
     if state.index > 0 and (state.closing or not _called(state)):
         return (Succeed(),)

@@ -19,6 +19,11 @@ TRUNCATED = (
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 
+def lost(times: int) -> str:
+    """Why a run ends whose request is lost again and again."""
+    return f"the process was lost {times} times while it waited for this reply"
+
+
 def cut_off(times: int) -> str:
     """Why a run ends whose replies do not fit."""
     return f"{times} replies in a row were cut off by the length limit while calling tools"
