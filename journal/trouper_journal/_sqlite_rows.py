@@ -135,7 +135,10 @@ def list_streams(
     database: sqlite3.Connection, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
 ) -> list[StreamHead]:
     """A page of stream heads in order of creation."""
-    wheres = ["id > ifnull((SELECT id FROM streams WHERE name = ?), 0)"]
+    # A sign before a column keeps SQLite from going by its index. Few streams are due, so the index on what is due
+    # comes first; else the order of creation does, because the index on names would have all of them sorted.
+    column = "id" if wake_before is None else "+id"
+    wheres = [f"{column} > ifnull((SELECT id FROM streams WHERE name = ?), 0)"]  # noqa: S608 -- a constant
     cells: list[Cell] = [after]
     if label is not None:
         wheres.append("label = ?")
@@ -144,7 +147,6 @@ def list_streams(
         wheres.append("wake_at <= ?")
         cells.append(wake_before)
     if prefix:
-        # The sign keeps SQLite from going by the index on names, which would sort all of them for each page.
         wheres.append("+name >= ? AND +name < ?")
         cells += [prefix, prefix + chr(0x10FFFF)]
     where = " AND ".join(wheres)
