@@ -30,7 +30,7 @@ from trouper.tools import Tool
 from trouper_adapters.openai import OpenAIModel
 from trouper_journal import Journal
 
-LONGEST = 60  # seconds, so that a test that hangs fails instead
+LONGEST = 30  # seconds, so that a test that hangs fails instead
 
 AnyTool: TypeAlias = "Tool[..., object]"
 Script: TypeAlias = Sequence[Answer] | Callable[[dict[str, Value]], Answer | Awaitable[Answer]]
@@ -247,6 +247,14 @@ async def pending(runtime: Runtime, count: int = 1) -> list[PendingApproval]:
 async def of(run: Run, kind: type[E]) -> list[E]:
     """A run's events of one class, in order."""
     return [event for _, event in await run.events() if isinstance(event, kind)]
+
+
+async def happened(runtime: Runtime, run: Run, kind: type[E], count: int = 1) -> list[E]:
+    """Wait until so many events of a class stand in a run's stream."""
+    async with runtime.journal.news() as news:
+        while len(found := await of(run, kind)) < count:
+            await news.wait()
+    return found
 
 
 async def types(run: Run) -> list[str]:
