@@ -5,6 +5,7 @@ It tells what it has done line by line on standard output, and waits for a line 
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 from functools import partial
@@ -13,7 +14,7 @@ import trio
 import trio.testing
 from tests.journal.notes import REGISTRY, Note, Step
 
-from trouper_journal import Batch, Journal, JournalBroken, JournalOptions, Store
+from trouper_journal import Batch, Journal, JournalBroken, JournalError, JournalOptions, Store
 from trouper_journal._sqlite import SQLiteStore
 from trouper_journal.testing import FaultyStore
 
@@ -61,6 +62,24 @@ async def drive(path: str, node: str) -> None:
         await told_to_begin()
 
 
+async def overflow(path: str) -> None:
+    """Append until the system refuses to let a file grow, then once more."""
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        number = 0
+        try:
+            while True:
+                await journal.append("a", [Note(number, "x" * 10_000)])
+                number += 1
+        except JournalError as error:
+            say(number)
+            say(type(error).__name__)
+        try:
+            await journal.append("b", [Note(number)])
+        except JournalError as error:
+            say(type(error).__name__)
+
+
 async def hang(path: str) -> None:
     """Leave a journal whose database call never returns."""
 
@@ -92,6 +111,8 @@ def main() -> None:
         trio.run(flood, path)
     elif action == "drive":
         trio.run(drive, path, rest[0])
+    elif action == "overflow":
+        trio.run(overflow, path)
     else:
         trio.run(hang, path)
 

@@ -74,7 +74,10 @@ async def test_two_processes_append_a_thousand_events_each(tmp_path: Path) -> No
         assert (await journal.verify()).ok
 
 
-async def test_a_killed_writer_leaves_whole_commits_and_everything_it_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+async def test_a_writer_that_ends_in_the_middle_leaves_whole_commits_and_all_it_acknowledged(
+    blow: signal.Signals, tmp_path: Path
+) -> None:
     path = tmp_path / "a.db"
     acknowledged: dict[str, int] = {}
     async with child("flood", path) as flood:
@@ -83,8 +86,7 @@ async def test_a_killed_writer_leaves_whole_commits_and_everything_it_acknowledg
         for _ in range(500):
             stream, version = (await flood.line()).split()
             acknowledged[stream] = int(version)
-        flood.process.send_signal(signal.SIGKILL)
-        await flood.process.wait()
+        flood.process.send_signal(blow)
         while line := await flood.line():
             stream, version = line.split()
             acknowledged[stream] = int(version)
@@ -161,6 +163,18 @@ async def test_a_tail_and_news_follow_another_process(tmp_path: Path) -> None:
                     break
         assert seen == list(range(1, 51))
         assert heard.is_set()
+
+
+async def test_a_disk_that_fails_at_commit_breaks_the_journal_until_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with child("overflow", path) as limited:
+        written, *errors = [await limited.line() for _ in range(3)]
+        assert errors == ["JournalBroken", "JournalBroken"]
+        assert await limited.process.wait() == 0
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        assert await numbers(journal, "a") == list(range(int(written)))
+        await journal.append("a", [Note(int(written))], expected=int(written))
+        assert (await journal.verify()).ok
 
 
 async def test_a_process_whose_database_hangs_still_ends(tmp_path: Path) -> None:
