@@ -16,8 +16,9 @@ import attrs
 import trio
 from tests.core.shell import unanswered
 
-from trouper import REGISTRY, Agent, DriftPolicy, Limits, Run, Runtime, RuntimeOptions, ToolContext, tool
-from trouper._clock import Clock
+from trouper import REGISTRY, Agent, Commands, DriftPolicy, Limits, Run, Runtime, RuntimeOptions, ToolContext, tool
+from trouper._clock import Clock, SystemClock
+from trouper._ids import SystemEntropy
 from trouper.core.conversation import Value
 from trouper.core.events import RunSubmitted
 from trouper.core.exchange import ModelConfig
@@ -165,6 +166,12 @@ class Office:
         """The journal, to look at."""
         async with Journal.open(self.path, registry=REGISTRY, clock=self.clock) as journal:
             yield journal
+
+    @asynccontextmanager
+    async def commands(self) -> AsyncIterator[Commands]:
+        """Commands on the journal, as a process without the agent's code has them."""
+        async with self.journal() as journal:
+            yield Commands(journal, self.clock or SystemClock(), SystemEntropy())
 
     async def check(self) -> None:
         """What holds of every run."""

@@ -213,12 +213,13 @@ class AnyRun(RuleBasedStateMachine):
         action = data.draw(st.sampled_from(self.shell.state.awaiting))
         edit = {"n": 2} if decision == "edit" else None
         judgement = Judgement("deny" if decision == "deny" else "approve", MARIA, "because", edit)
-        event = decide_approval(self.shell.state, action.action, judgement)
+        now = self.shell.now
+        event = decide_approval(self.shell.state, action.action, judgement, now=now)
         assert self.shell.command(event)
         decided = self.shell.action(action.action)
         assert decided.arguments is not None
         assert decided.digest == call_digest(SALT, action.tool, action.identity, decided.arguments)
-        assert not self.shell.command(decide_approval(self.shell.state, action.action, judgement))
+        assert not self.shell.command(decide_approval(self.shell.state, action.action, judgement, now=now))
         self.shell.drive()
 
     @precondition(lambda self: bool(self.shell.state.in_doubt))

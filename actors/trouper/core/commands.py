@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.events import (
     ActionResolved,
@@ -71,16 +72,38 @@ def find_action(state: RunState, action: str) -> Action:
     return found
 
 
-def decide_approval(state: RunState, name: str, judgement: Judgement) -> ApprovalDecided | Already:
+def _closed_before(state: RunState, name: str) -> bool:
+    """Whether that call was answered in an earlier turn, and nothing is left to decide about it."""
+    call = f"{state.run}/{name}"
+    answered = (message.call_id for message in state.messages if isinstance(message, ToolMessage))
+    return state.action(name) is None and call in answered
+
+
+def expired(action: Action, now: int) -> bool:
+    """Whether a request for approval is out of time, even if its driver has not said so yet."""
+    return action.expires_at is not None and action.expires_at <= now
+
+
+def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: int) -> ApprovalDecided | Already:
     """Approve or deny a call; the first decision stored wins.
+
+    Args:
+        state: The run.
+        name: The action.
+        judgement: The decision.
+        now: Now (ns UTC): a decision after the request's time is late.
 
     Raises:
         UnknownAction: No such action.
         ApprovalConflict: It was decided otherwise before.
         ApprovalError: It does not wait for a decision (never did, expired, or the run is over).
     """
+    if _closed_before(state, name):
+        raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is closed")
     action = find_action(state, name)
     if action.phase is Phase.AWAITING and not state.ended and state.cancel is None:
+        if expired(action, now):
+            raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the request has expired")
         return _decide(state, action, judgement)
     if action.decision is not None:
         if _alike(state, action, action.decision, judgement):
@@ -127,6 +150,8 @@ def resolve_action(
         UnknownAction: No such action.
         ResolveError: It is not in doubt, was settled otherwise, or would run again in a run that is over.
     """
+    if _closed_before(state, name):
+        raise ResolveError(f"action {state.run}/{name} is not in doubt: it is closed; nothing was changed")
     action = find_action(state, name)
     if action.phase is not Phase.UNRESOLVED:
         if action.verdict == verdict:

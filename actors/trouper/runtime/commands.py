@@ -19,6 +19,7 @@ from trouper.core.commands import (
     Verdict,
     cancel_run,
     decide_approval,
+    expired,
     find_action,
     raise_limit,
     resolve_action,
@@ -133,11 +134,13 @@ class Commands:
     async def approvals(self) -> list[PendingApproval]:
         """All calls that wait for a person, oldest run first."""
         found: list[PendingApproval] = []
+        now = self.clock.now()
         for label in (AWAITING, IN_DOUBT):
             async for head in self.runs(label):
                 state = await self.state(head.stream.removeprefix("run/"))
-                found += [_pending(state, action) for action in state.awaiting if state.cancel is None]
-        return sorted(found, key=lambda pending: pending.action)
+                waiting = state.awaiting if state.cancel is None else ()
+                found += [_pending(state, action) for action in waiting if not expired(action, now)]
+        return sorted(found, key=lambda pending: pending.run)
 
     # ---- submitting
 
@@ -191,7 +194,7 @@ class Commands:
         run, name = split_action_id(action_id)
         if judgement.arguments is not None:
             await self._check_edit(await self.state(run), name, judgement.arguments)
-        state = await self._append(run, lambda state: decide_approval(state, name, judgement))
+        state = await self._append(run, lambda state: decide_approval(state, name, judgement, now=self.clock.now()))
         return find_action(state, name)
 
     async def _check_edit(self, state: RunState, name: str, arguments: Mapping[str, Value]) -> None:
