@@ -33,7 +33,15 @@ from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmit
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, IN_DOUBT, status
-from trouper.errors import ApprovalError, EditError, IdempotencyConflict, InvalidValue, UnknownRun, VersionConflict
+from trouper.errors import (
+    ApprovalError,
+    ArgumentsError,
+    EditError,
+    IdempotencyConflict,
+    InvalidValue,
+    UnknownRun,
+    VersionConflict,
+)
 from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, check_value, content_digest
 
 _PAGE = 500
@@ -98,13 +106,26 @@ class PendingApproval:
     expires_at: int | None
 
 
+def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
+    return
+
+
 @frozen
 class Commands:
-    """Commands on the runs of a journal."""
+    """Commands on the runs of a journal.
+
+    Attributes:
+        journal: The journal.
+        clock: Source of time.
+        entropy: Source of ids and randomness.
+        validate: Takes agent, tool and edited arguments, and raises ArgumentsError where the tool itself would refuse
+            them; for processes that have the tools. Without it an edit is held against the journaled schema alone.
+    """
 
     journal: Journal
     clock: Clock
     entropy: Entropy
+    validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
     _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
 
     # ---- reading
@@ -208,6 +229,10 @@ class Commands:
         for error in validator.iter_errors(dict(arguments)):
             place = ".".join(str(part) for part in error.absolute_path) or "arguments"
             raise EditError(f"action {state.run}/{name}: the edit does not fit: {place}: {error.message}")
+        try:
+            self.validate(state.agent, action.tool, arguments)
+        except ArgumentsError as error:
+            raise EditError(f"action {state.run}/{name}: the edit does not fit. {error}") from error
 
     async def _schema(self, definition: str, tool: str) -> Mapping[str, Value] | None:
         if definition not in self._schemas:

@@ -159,7 +159,7 @@ class Runtime:
                 drift=options.drift,
                 audience=stage,
             )
-            commands = Commands(journal, clock, entropy)
+            commands = Commands(journal, clock, entropy, _Toolboxes(known).validate)
             async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
                 yield Runtime(journal, commands, desk, stage)
 
@@ -347,6 +347,18 @@ def _by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
             raise DefinitionError(f"two agents are called {agent.name}")
         known[agent.name] = agent
     return known
+
+
+@frozen
+class _Toolboxes:
+    agents: Mapping[str, Agent]
+
+    def validate(self, agent: str, tool: str, arguments: Mapping[str, Value]) -> None:
+        """Refuse what the tool of today would refuse."""
+        known = self.agents.get(agent)
+        found = known.toolbox.get(tool) if known is not None else None
+        if found is not None:
+            found.validate(arguments)
 
 
 class _secrets:  # noqa: N801 -- a function with data
