@@ -47,6 +47,7 @@ class Sight:
         verified: Whether the journal verifies.
         difference: The first difference that the replay check finds.
         unanswered: What is wrong with the answers to calls.
+        answers: What the model is told of its calls.
     """
 
     run: str = ""
@@ -55,6 +56,7 @@ class Sight:
     verified: bool = True
     difference: str = ""
     unanswered: list[str] = attrs.Factory(list)
+    answers: list[str] = attrs.Factory(list)
     output: str | None = None
 
 
@@ -189,6 +191,7 @@ async def look(journal: Journal) -> Sight:
         verified=verified.ok,
         difference=str(difference or ""),
         unanswered=unanswered(state.messages),
+        answers=[str(message.content) for message in state.messages if isinstance(message, ToolMessage)],
         output=state.output,
     )
 

@@ -13,9 +13,9 @@ from trouper.tools import ToolContext, tool
 
 
 def adding(stage: Stage, *replies: AI) -> Agent:
-    """An agent with a tool ``add`` that declares no effect."""
+    """An agent with a tool ``add`` that declares no effect, and works on one call at a time."""
 
-    @tool
+    @tool(concurrency=1)
     def add(n: int, ctx: ToolContext) -> str:
         """Add a line."""
         stage.fate.reach("entered")
