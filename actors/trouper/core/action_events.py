@@ -135,13 +135,15 @@ class ActionInterrupted:
 
     Attributes:
         cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``shutdown`` with
-            the runtime; ``exception``; ``transient``: known not applied, may be tried again.
+            the runtime; ``exception``; ``transient``: this attempt was not applied, another may be made;
+            ``tool_error``: it was not applied, but an earlier one may have been; ``not_begun``: it ended before the
+            tool was called.
         retry_at: Earliest moment of another attempt (ns UTC), or None for at once.
     """
 
     action: str
     attempt: int
-    cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient"]
+    cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient", "tool_error", "not_begun"]
     retry_at: int | None = None
     message: Content[str] = content(default="")
 

@@ -39,12 +39,14 @@ class Judgement:
 
     Attributes:
         arguments: Arguments to run instead of the model's, or None.
+        digest: Digest (hex) of the call as it was shown to whoever decides; None not to insist on it.
     """
 
     decision: Literal["approve", "deny"]
     by: Principal
     reason: str | None = None
     arguments: Mapping[str, Value] | None = None
+    digest: str | None = None
 
 
 def split_action_id(action_id: str) -> tuple[str, str]:
@@ -104,6 +106,8 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
     if action.phase is Phase.AWAITING and not state.ended and state.cancel is None:
         if expired(action, now):
             raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the request has expired")
+        if judgement.digest is not None and judgement.digest != action.digest.hex():
+            raise ApprovalError(f"action {state.run}/{name} is not the call that was shown: look at it again")
         return _decide(state, action, judgement)
     if action.decision is not None:
         if _alike(state, action, action.decision, judgement):

@@ -241,19 +241,25 @@ def _after_interruption(action: Action) -> Step:
     lost = action.cause in {"lost", "shutdown"}
     spent = action.losses >= LOSSES if lost else attempt - action.losses >= action.attempts
     failed = Close(name, attempt, "error", "tool_error", wording.interrupted(action))
+    doubt = Doubt(name, attempt, wording.doubt(action))
+    if action.cause == "not_begun":
+        return again
+    if action.cause in {"transient", "tool_error"} and (spent or action.cause == "tool_error"):
+        # What this attempt says of itself is no word on an earlier one that was cut off.
+        return doubt if action.doubted else failed
     if action.cause == "transient":
-        return failed if spent else again
+        return again
     match action.effect:
         case Effect.READ_ONLY:
             return again if lost and not spent else failed
         case Effect.IDEMPOTENT_WRITE:
-            return Doubt(name, attempt, wording.doubt(action)) if spent else again
+            return doubt if spent else again
         case Effect.QUERYABLE_WRITE if action.query is None:
             return QueryAction(name, attempt)
         case Effect.QUERYABLE_WRITE if action.query == "absent":
             return Close(name, attempt, "error", "query", wording.interrupted(action)) if spent else again
         case _:
-            return Doubt(name, attempt, wording.doubt(action))
+            return doubt
 
 
 def _resolution(action: Action) -> Step:
@@ -293,9 +299,9 @@ def _cancel_action(state: RunState, action: Action) -> Step | None:
             step = _after_interruption(action)
             if not isinstance(step, StartAction):
                 return step
-            if action.cause == "transient" or action.effect is Effect.READ_ONLY or action.query == "absent":
-                return Close(action.action, action.attempt, "error", "not_started", wording.cancelled(state))
-            return Doubt(action.action, action.attempt, wording.doubt(action))
+            if action.doubted:
+                return Doubt(action.action, action.attempt, wording.doubt(action))
+            return Close(action.action, action.attempt, "error", "tool_error", wording.not_again(action, state))
         case _:
             return Close(action.action, 0, "error", "not_started", wording.cancelled(state))
 

@@ -229,9 +229,9 @@ class RunSucceeded:
 class RunFailed:
     """The run cannot go on.
 
-    kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off. None of them is
-        for good: a resume, or a raised limit, lets the run go on.
-        for good: a resume, or a raised limit, lets the run go on.
+    Attributes:
+        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off. None of them
+            is for good: a resume, or a raised limit, lets the run go on.
     """
 
     kind: Literal["model", "step_limit", "truncated"]

@@ -59,7 +59,7 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
         contract=event.contract,
         prose=event.prose,
         rules=event.rules,
-        limits=event.limits,
+        limits=attrs.evolve(event.limits, max_steps=event.limits.max_steps + state.raised),
     )
 
 
@@ -149,7 +149,10 @@ def _cancel_requested(state: RunState, event: ev.CancelRequested) -> RunState:
 
 
 def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
-    limits = state.limits or ev.Limits()
+    if not state.started or state.limits is None:
+        # The limits are pinned when the run is taken up; until then only the difference is known.
+        return advanced(state, raised=state.raised + event.steps)
+    limits = state.limits
     state = changed(state, limits=attrs.evolve(limits, max_steps=limits.max_steps + event.steps))
     if state.phase is RunPhase.FAILED and state.failure == "step_limit":
         return advanced(state, phase=RunPhase.RUNNING, failure=None, failure_message="", truncations=0)

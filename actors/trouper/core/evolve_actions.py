@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
+from trouper.core.effects import Effect
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
 
@@ -34,8 +35,9 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
 
 def _change(state: RunState, name: str, change: Callable[[Action], Action]) -> RunState:
     """Change one action wherever it stands, and close the batch when that was its last open one."""
-    if name in state.settled:
-        return advanced(state, settled={**state.settled, name: change(state.settled[name])})
+    if all(action.action != name for action in state.batch):
+        settled = tuple(change(action) if action.action == name else action for action in state.settled)
+        return advanced(state, settled=settled)
     batch = tuple(change(action) if action.action == name else action for action in state.batch)
     if state.unplanned or not batch or any(action.phase is not Phase.CLOSED for action in batch):
         return advanced(state, batch=batch)
@@ -56,13 +58,8 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
         for action in ordered
     )
     messages, chain = say(state, answers)
-    kept = {
-        action.action: changed(action, original=None)
-        for action in ordered
-        if action.decision is not None or action.cause is not None or action.phase is Phase.UNRESOLVED
-    }
-    settled = {**state.settled, **kept} if kept else state.settled
-    return advanced(state, messages=messages, chain=chain, batch=(), settled=settled)
+    kept = tuple(action for action in ordered if action.decision or action.cause or action.phase is Phase.UNRESOLVED)
+    return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept)
 
 
 def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
@@ -78,6 +75,9 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
             attempts=event.attempts,
             phase=Phase.PLANNED,
             decision=None,
+            # An edit was part of a decision that lapses with the tool it was taken on.
+            arguments=action.arguments if action.original is None else action.original,
+            original=None,
         ),
     )
 
@@ -113,7 +113,7 @@ def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
             decision=decision,
             digest=event.digest,
             arguments=edited,
-            original=action.arguments,
+            original=action.arguments if action.original is None else action.original,
         )
 
     return _change(state, event.action, change)
@@ -143,7 +143,8 @@ def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
 
 
 def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
-    lost = event.cause in {"lost", "shutdown"}
+    free = event.cause in {"lost", "shutdown", "not_begun"}
+    cut_off = event.cause not in {"transient", "not_begun", "tool_error"}
     return _change(
         state,
         event.action,
@@ -152,7 +153,8 @@ def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
             phase=Phase.INTERRUPTED,
             cause=event.cause,
             retry_at=event.retry_at,
-            losses=action.losses + (1 if lost else 0),
+            losses=action.losses + (1 if free else 0),
+            doubted=action.doubted or (cut_off and action.effect is not Effect.READ_ONLY),
             text=known(event.message, ""),
         ),
     )
@@ -162,7 +164,12 @@ def _queried(state: RunState, event: ev.ActionQueried) -> RunState:
     return _change(
         state,
         event.action,
-        lambda action: changed(action, query=event.answer, text=known(event.message, "") or action.text),
+        lambda action: changed(
+            action,
+            query=event.answer,
+            doubted=action.doubted and event.answer != "absent",
+            text=known(event.message, "") or action.text,
+        ),
     )
 
 
@@ -183,6 +190,7 @@ def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
         lambda action: changed(
             action,
             phase=phase,
+            doubted=False,
             verdict=event.verdict,
             settled_by=known(event.by, None),
             evidence=known(event.evidence, None),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 
 from trouper.core.conversation import AI, Message
 from trouper.core.conversation import text as text_of
@@ -73,7 +73,8 @@ class Action:
         arguments: What would run, or ran: the approver's edit where there was one.
         original: The model's own arguments, where an approver edited them.
         attempt: The last attempt started; 0 for none.
-        losses: How many attempts were lost with a process.
+        losses: How many attempts do not count: lost with a process, or never begun.
+        doubted: An attempt of a write was cut off, and nobody has found out since whether it took place.
         query: What the tool's query answered about the last attempt.
         request: Number of the last approval request; 0 for none.
         ok: The outcome, once closed.
@@ -92,6 +93,7 @@ class Action:
     phase: Phase = Phase.PLANNED
     attempt: int = 0
     losses: int = 0
+    doubted: bool = False
     request: int = 0
     expires_at: int | None = None
     cause: str | None = None
@@ -159,7 +161,8 @@ class RunState:
         steps: Super-steps taken.
         unplanned: Calls of the last reply that were not looked at yet.
         batch: Actions of the last reply, in the order asked, until all are closed.
-        settled: Actions of earlier replies that were decided on by a person or are still in doubt.
+        settled: Actions of earlier replies that were decided on by a person, were cut off, or are still in doubt.
+        raised: Steps allowed on top of the limits before the run was taken up.
         truncations: How many replies in a row were cut off while calling tools.
         finish: Finish reason of the last reply.
         drift: What differs between the pinned definition and today's, while the run waits for that.
@@ -183,7 +186,8 @@ class RunState:
     model: ModelCall | None = None
     unplanned: tuple[tuple[str, AskedCall], ...] = ()
     batch: tuple[Action, ...] = ()
-    settled: Mapping[str, Action] = field(factory=dict)
+    settled: tuple[Action, ...] = ()
+    raised: int = 0
     usage: Usage = Usage()
     truncated: bool = False
     truncations: int = 0
@@ -215,15 +219,13 @@ class RunState:
 
     def action(self, action: str) -> Action | None:
         """The action of that name, if it is open, was decided on or is in doubt."""
-        for found in self.batch:
-            if found.action == action:
-                return found
-        return self.settled.get(action)
+        return next((found for found in (*self.batch, *self.settled) if found.action == action), None)
 
     @property
     def in_doubt(self) -> tuple[Action, ...]:
         """Actions of which nobody knows whether they took place."""
-        everything = (*self.settled.values(), *self.batch)
+        # Batches close only when all is settled: a doubt outlives its batch only where the run has ended.
+        everything = (*self.settled, *self.batch) if self.ended else self.batch
         return tuple(action for action in everything if action.phase is Phase.UNRESOLVED)
 
     @property

@@ -18,15 +18,23 @@ AT_ONCE = 0
 """The alarm of a run that is under way: due whenever nobody has it in memory, so that a restart finds it."""
 
 
+AT_START = 1
+"""The alarm of a run whose agent's definition changed: looked at again whenever a runtime starts, not before."""
+
+MARKS = frozenset({AT_ONCE, AT_START})
+"""Alarms that name no moment."""
+
+
 @frozen
 class Status:
     """Label and alarm of a run's stream.
 
     Attributes:
-        label: What people must do about it first, if anything: ``in_doubt``, ``awaiting_approval``, ``drifted``; else
+        label: What people must do about it first, if anything: ``drifted``, ``in_doubt``, ``awaiting_approval``; else
             ``running`` or ``retrying``; or how it ended. A run that ended with calls in doubt says so behind that:
             ``cancelled-in-doubt``.
-        wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, or None.
+        wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
+            for another definition, or None.
     """
 
     label: str
@@ -37,6 +45,8 @@ def status(state: RunState) -> Status:
     """Status of a run, from its state alone."""
     if state.ended:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
+    if state.drift is not None and state.cancel is None and not under_way(state):
+        return Status(DRIFTED, AT_START)
     moments = [due(step) for step in decide(state)]
     if None in moments or under_way(state):
         return Status(_label(state, RUNNING), AT_ONCE)
@@ -60,6 +70,4 @@ def _label(state: RunState, otherwise: str) -> str:
         return RUNNING
     if state.in_doubt:
         return IN_DOUBT
-    if state.awaiting:
-        return AWAITING
-    return DRIFTED if state.drift is not None else otherwise
+    return AWAITING if state.awaiting else otherwise

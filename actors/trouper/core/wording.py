@@ -60,7 +60,9 @@ _CAUSES = {
     "timeout": "it timed out",
     "cancelled": "the run was cancelled while it ran",
     "exception": "it raised an unexpected error",
-    "transient": "it failed and may be tried again",
+    "transient": "it failed",
+    "tool_error": "it failed",
+    "not_begun": "it was not begun",
 }
 
 
@@ -70,10 +72,19 @@ def interrupted(action: Action) -> str:
     return f"Failed: {_CAUSES.get(action.cause or '', 'it was interrupted')}{said}."
 
 
+def not_again(action: Action, state: RunState) -> str:
+    """A call that is known not to have taken effect, and is not tried again because the run was cancelled."""
+    said = f" ({action.text})" if action.text else ""
+    why = _CAUSES.get(action.cause or "", "it was interrupted")
+    return f"Did not take effect: {why}{said}, and the run was cancelled{_cause(state)}."
+
+
 def doubt(action: Action) -> str:
     """A call of which nobody knows whether it took place."""
     said = f" ({action.text})" if action.text else ""
     why = _CAUSES.get(action.cause or "", "it was interrupted")
+    if action.cause in {"transient", "tool_error"}:
+        why = f"an earlier attempt was cut off, and the last one says that {why}"
     late = "; it may still take effect" if action.cause == "timeout" else ""
     return f"In doubt: {why}{said}, and it is unknown whether it took effect{late}."
 

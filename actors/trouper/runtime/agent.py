@@ -14,8 +14,9 @@ from trouper.core import events as ev
 from trouper.core.decide import QueryAction, StartAction, Step, decide, due
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
-from trouper.core.status import AT_ONCE, next_alarm, status
+from trouper.core.status import MARKS, next_alarm, status
 from trouper.errors import (
+    ActorError,
     InvalidValue,
     InvalidWrite,
     JournalCorrupt,
@@ -54,7 +55,8 @@ class AgentActor(Actor[AgentMessage]):
         # A stream that somebody else appended to stays due until its driver has appended again.
         self._overdue = known is not None
         self._announced = False
-        self._degraded = False
+        self._one_by_one = False
+        self._stripped = False
 
     async def started(self) -> None:
         """Take the first turn."""
@@ -67,9 +69,15 @@ class AgentActor(Actor[AgentMessage]):
         self._ring()
 
     def _ring(self) -> None:
-        if not self._rung:
-            self._rung = True
+        """Have a turn taken; never raises, because it is others who deliver."""
+        if self._rung:
+            return
+        try:
             self.context.ref.tell_nowait(Ring())
+        except ActorError:
+            # Full: a turn will be taken anyway. Stopped: whoever delivers holds the outcome until it is settled.
+            return
+        self._rung = True
 
     async def receive(self, message: AgentMessage) -> None:
         """Turn until there is nothing more to do at once."""
@@ -98,7 +106,7 @@ class AgentActor(Actor[AgentMessage]):
             self._desk.audience.reading(self.run)
             if not await self._read():
                 return False
-        taken = list(self._outcomes)
+        taken = list(self._outcomes)[: 1 if self._one_by_one else None]
         try:
             turn = await self._take_in(taken)
             await self._commit(turn)
@@ -106,12 +114,10 @@ class AgentActor(Actor[AgentMessage]):
             self._conflict(conflict)
             return True
         except InvalidValue as error:
-            if not taken or self._degraded:
-                raise
-            self._degraded = True
-            self._outcomes = deque(unrecordable(outcome, error) for outcome in self._outcomes)
+            self._set_apart(taken, error)
             return True
-        self._degraded = False
+        self._stripped = False
+        self._one_by_one = self._one_by_one and len(self._outcomes) > len(taken)
         self._fresh = False
         for outcome in taken:
             self._outcomes.popleft()
@@ -121,6 +127,15 @@ class AgentActor(Actor[AgentMessage]):
             await self._flights.launch(launch, self._planner.agent, self._state)
         self._announce()
         return True
+
+    def _set_apart(self, taken: list[Outcome], error: InvalidValue) -> None:
+        """One outcome cannot be journaled: take them singly, and keep of that one what is known without its content."""
+        if not taken or self._stripped:
+            raise error
+        if len(taken) == 1:
+            self._stripped = True
+            self._outcomes[0] = unrecordable(taken[0], error)
+        self._one_by_one = True
 
     async def _take_in(self, taken: list[Outcome]) -> _Turn:
         """What was delivered, and all that the rules make of it."""
@@ -137,13 +152,15 @@ class AgentActor(Actor[AgentMessage]):
         """Fold what stands in the stream beyond what is known; False if there is nothing at all."""
         while True:
             page = await self._desk.journal.read_page(self._stream, after=self._state.version, limit=_PAGE)
+            if page:
+                self._fresh = True
+                self._desk.audience.has_read(self.run, page[-1].version)
             for record in page:
                 self._state = evolve(self._state, self._desk.journal.registry.decode(record))
                 moment = record.wake_at
-                self._overdue = moment not in {None, AT_ONCE} and moment <= self._desk.clock.now()
+                self._overdue = moment is not None and moment not in MARKS and moment <= self._desk.clock.now()
             if len(page) < _PAGE:
                 break
-        self._fresh = self._fresh or bool(page)
         if self._state.version == 0:
             self._leave_for_good(JournalCorrupt(f"run {self.run} has no events"))
             return False
@@ -172,8 +189,8 @@ class AgentActor(Actor[AgentMessage]):
     async def _follow_definition(self, turn: _Turn) -> None:
         """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""
         changes = self._planner.today(turn.state)
-        if changes and turn.state.cancel is None and not self._planner.adopts(changes):
-            if turn.state.drift != changes:
+        if changes and (turn.state.cancel is not None or not self._planner.adopts(changes)):
+            if turn.state.cancel is None and turn.state.drift != changes:
                 turn.add((ev.RunWaiting("drift", changes),))
             return
         if changes and self._planner.agent is not None:
@@ -232,9 +249,7 @@ class AgentActor(Actor[AgentMessage]):
     # ---- the end of it
 
     def _announce(self) -> None:
-        alarm = next_alarm(self._state)
-        if alarm is not None:
-            self._desk.audience.alarm(alarm)
+        self._desk.audience.alarm(self.run, next_alarm(self._state))
         if self._state.ended and not self._announced:
             self._desk.audience.ended(self._state)
         # A run that ended at a limit may go on while its agent is still here.

@@ -32,7 +32,7 @@ from trouper.core.digests import message_value
 from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
-from trouper.core.status import AWAITING, IN_DOUBT, status
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, status
 from trouper.errors import (
     ApprovalError,
     ArgumentsError,
@@ -156,7 +156,7 @@ class Commands:
         """All calls that wait for a person, oldest run first."""
         found: list[PendingApproval] = []
         now = self.clock.now()
-        for label in (AWAITING, IN_DOUBT):
+        for label in (AWAITING, IN_DOUBT, DRIFTED):
             async for head in self.runs(label):
                 state = await self.state(head.stream.removeprefix("run/"))
                 waiting = state.awaiting if state.cancel is None else ()

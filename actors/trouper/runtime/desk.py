@@ -51,12 +51,16 @@ class Audience(Protocol):
         """The run's agent is about to read its stream: whatever word of news was sent to it is heeded by that."""
         ...
 
-    def left(self, run: str) -> bool:
-        """The run has nothing to do now: it is no longer in memory, unless (False) word of news is on its way to it."""
+    def has_read(self, run: str, version: int) -> None:
+        """The run's agent has read its stream up to this version."""
         ...
 
-    def alarm(self, moment: int) -> None:
-        """A run has something to do at this moment (ns UTC)."""
+    def left(self, run: str) -> bool:
+        """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
+        ...
+
+    def alarm(self, run: str, moment: int | None) -> None:
+        """The run has something to do at this moment (ns UTC), or (None) only when something comes."""
         ...
 
     def stuck(self, run: str, error: Exception) -> None:

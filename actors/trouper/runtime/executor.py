@@ -18,6 +18,7 @@ from trouper.runtime.protocol import (
     Deliver,
     Execute,
     ExecutorMessage,
+    Held,
     Holding,
     Query,
     Settled,
@@ -37,16 +38,23 @@ from trouper.tools import (
 )
 from trouper_journal import Value
 
+# A query that hangs must not keep a cancelled run from its end.
+_QUERY_LIMIT = 30.0
+
+# Threads of one tool; those that hang then starve no other tool.
+_THREADS = 40
+
 
 @define(eq=False)
-class _Held:
-    """An attempt that is under way, or whose outcome is not durable yet, or whose thread goes on."""
+class _Attempt:
+    """An attempt that is under way, or whose outcome is not durable yet, or that goes on though it was given up."""
 
     attempt: int
     deliver: Deliver
     scope: trio.CancelScope
     outcome: Acted | Answered | None = None
     lingering: bool = False
+    counted: bool = False
 
 
 class Executor(Actor[ExecutorMessage]):
@@ -66,7 +74,7 @@ class Executor(Actor[ExecutorMessage]):
         self._grace = grace
         limit = tool.options.concurrency
         self._limiter = None if limit is None else trio.CapacityLimiter(limit)
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _Attempt] = {}
         self._host: ToolHost | None = None
 
     async def started(self) -> None:
@@ -77,17 +85,19 @@ class Executor(Actor[ExecutorMessage]):
 
     async def _keep_nursery(self, ready: trio.Event) -> None:
         async with trio.open_nursery() as nursery:
-            self._host = ToolHost(nursery, self._clock, grace=self._grace, on_late=self._late)
+            threads = trio.CapacityLimiter(_THREADS)
+            self._host = ToolHost(nursery, self._clock, limiter=threads, grace=self._grace, on_late=self._late)
             ready.set()
             await trio.sleep_forever()
 
-    async def receive(self, message: ExecutorMessage) -> bool | None:
+    async def receive(self, message: ExecutorMessage) -> Held | None:
         """Begin, end, forget or look up an attempt; never waits for one."""
         match message:
             case Execute() | Query():
+                assert self._host is not None
                 scope = trio.CancelScope()
-                held = self._held[_key(message.run, message.action)] = _Held(message.attempt, message.deliver, scope)
-                self.context.start_task(self._attempt, message, held)
+                held = self._held[_key(message.run, message.action)] = _Attempt(message.attempt, message.deliver, scope)
+                self._host.nursery.start_soon(self._attempt, message, held)
             case Abort(run, action):
                 held_one = self._held.get(_key(run, action))
                 if held_one is not None:
@@ -106,32 +116,41 @@ class Executor(Actor[ExecutorMessage]):
         if held is not None and held.attempt == attempt and not held.lingering:
             del self._held[key]
 
-    def _hand_over(self, key: str, attempt: int, deliver: Deliver) -> bool:
+    def _hand_over(self, key: str, attempt: int, deliver: Deliver) -> Held:
         held = self._held.get(key)
         if held is None or held.attempt != attempt:
-            return False
+            return Held()
         held.deliver = deliver
-        if held.outcome is not None:
-            deliver(held.outcome)
-        return True
+        if held.lingering:
+            return Held("lingering", held.outcome)
+        return Held("under_way") if held.outcome is None else Held("over", held.outcome)
 
     # ---- one attempt
 
-    async def _attempt(self, message: Execute | Query, held: _Held) -> None:
-        outcome: Acted | Answered
-        with held.scope:
-            if self._limiter is None:
-                outcome = await self._work(message, held)
-            else:
-                async with self._limiter:
-                    outcome = await self._work(message, held)
+    async def _attempt(self, message: Execute | Query, held: _Attempt) -> None:
+        try:
+            with held.scope:
+                await self._admitted(held)
+                await self._work(message, held)
+        finally:
+            if not held.lingering:
+                self._give_back(held)
         if held.outcome is None:
-            # Cancelled before the tool was called: nothing was run, and a retry is free.
-            outcome = _not_begun(message)
-            held.outcome = outcome
+            held.outcome = _not_begun(message)
         held.deliver(held.outcome)
 
-    async def _work(self, message: Execute | Query, held: _Held) -> Acted | Answered:
+    async def _admitted(self, held: _Attempt) -> None:
+        if self._limiter is not None:
+            await self._limiter.acquire_on_behalf_of(held)
+            held.counted = True
+
+    def _give_back(self, held: _Attempt) -> None:
+        """What goes on though it was given up still takes its place among the calls of the tool."""
+        if self._limiter is not None and held.counted:
+            held.counted = False
+            self._limiter.release_on_behalf_of(held)
+
+    async def _work(self, message: Execute | Query, held: _Attempt) -> None:
         assert self._host is not None
         context = ToolContext(
             run=message.run,
@@ -144,11 +163,10 @@ class Executor(Actor[ExecutorMessage]):
         secrets = self._resolve()
         if isinstance(message, Query):
             held.outcome = await self._query(message, context, secrets)
-        else:
-            result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
-            held.lingering = isinstance(result, Failed) and result.left
-            held.outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
-        return held.outcome
+            return
+        result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
+        held.lingering = isinstance(result, Failed) and result.left
+        held.outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
 
     def _resolve(self) -> Mapping[str, str]:
         """The secrets that can be had; the call itself refuses to run without one that it needs."""
@@ -156,13 +174,15 @@ class Executor(Actor[ExecutorMessage]):
         for parameter, name in self._tool.options.secrets.items():
             try:
                 found[parameter] = self._secrets(name)
-            except LookupError:
+            except Exception:  # noqa: BLE001, S112 -- the source is the user's code; what it raised may quote the secret
                 continue
         return found
 
     async def _query(self, message: Query, context: ToolContext, secrets: Mapping[str, str]) -> Answered:
         assert self._host is not None
-        answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
+        with self._clock.timeout(_QUERY_LIMIT):
+            # Cut off here, it says that it cannot tell.
+            answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         match answer:
             case Found(value):
                 found: Value = value  # type: ignore[assignment]  # call_query gives a journal value
@@ -174,10 +194,13 @@ class Executor(Actor[ExecutorMessage]):
 
     def _late(self, context: ToolContext, result: ToolReturn, /) -> None:
         """What was left behind has come back after all."""
-        held = self._held.pop(context.action, None)
-        if held is not None:
+        held = self._held.get(context.action)
+        if held is not None and held.attempt == context.attempt:
+            self._give_back(held)
+            held.lingering = False
             action = context.action.removeprefix(f"{context.run}/")
-            held.deliver(acted(action, context.attempt, result, late=True))
+            held.outcome = acted(action, context.attempt, result, late=True)
+            held.deliver(held.outcome)
 
 
 def _key(run: str, action: str) -> str:
@@ -185,10 +208,10 @@ def _key(run: str, action: str) -> str:
 
 
 def _not_begun(message: Execute | Query) -> Acted | Answered:
-    text = "cancelled before it began"
+    text = "it was cancelled before it began"
     if isinstance(message, Query):
         return Answered(message.action, message.attempt, "unknown", text)
-    return Acted(message.action, message.attempt, "tool_error", f"Not started: {text}.")
+    return Acted(message.action, message.attempt, "not_begun", text)
 
 
 def acted(action: str, attempt: int, result: ToolReturn, *, lingering: bool = False, late: bool = False) -> Acted:

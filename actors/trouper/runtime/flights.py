@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from trouper.agent import Agent
 from trouper.core import events as ev
 from trouper.core.state import Action, Phase, RunState
-from trouper.errors import ActorError
+from trouper.errors import ActorError, MailboxFull
+from trouper.kit import Ref
 from trouper.runtime.desk import Desk
 from trouper.runtime.planning import CallTool, Launch, SendRequest, StopModel, StopTool, conversation
 from trouper.runtime.protocol import (
@@ -18,13 +20,23 @@ from trouper.runtime.protocol import (
     Calling,
     Deliver,
     Execute,
+    ExecutorMessage,
     Generate,
+    Held,
     Holding,
     Outcome,
     Query,
     Replied,
+    ReplySettled,
     Settled,
 )
+
+M = TypeVar("M")
+
+_M = TypeVar("_M")
+
+# Phases in which something of an attempt may be alive, or an outcome may not be settled yet.
+_HELD = frozenset({Phase.STARTED, Phase.INTERRUPTED, Phase.UNRESOLVED, Phase.REPEAT, Phase.RESOLVED})
 
 
 class Flights:
@@ -36,7 +48,7 @@ class Flights:
         self._deliver = deliver
         self._model: tuple[int, int] | None = None
         self._actions: dict[str, str] = {}
-        self._lingering: set[str] = set()
+        self._lingering: dict[str, str] = {}
         self._aborted: set[str] = set()
         self._agent = ""
 
@@ -51,7 +63,7 @@ class Flights:
 
     def alive_after(self, outcomes: Iterable[Outcome]) -> set[str]:
         """Actions of which something is still alive once these outcomes are settled."""
-        alive = self._lingering | self._actions.keys()
+        alive = self._lingering.keys() | self._actions.keys()
         for outcome in outcomes:
             match outcome:
                 case Acted(action, lingering=True):
@@ -63,36 +75,51 @@ class Flights:
     # ---- after a restart
 
     async def orphans(self, state: RunState) -> list[object]:
-        """Events for what the journal shows as under way and nobody holds any more."""
-        events: list[object] = []
+        """Events for what the journal shows as under way and nobody holds any more; the rest is taken over."""
         self._agent = state.agent
+        events: list[object] = []
         call = state.model
         if call is not None and call.phase == "requested" and self._model is None:
-            if await self._model_holds(call.index, call.attempt):
-                self._model = (call.index, call.attempt)
-            else:
+            held = await self._model_holds(call.index, call.attempt)
+            if held.state == "nothing":
                 events.append(ev.ModelLost(call.index, call.attempt, "restart"))
-        for action in state.batch:
-            if action.phase not in {Phase.STARTED, Phase.INTERRUPTED} or self.busy(action.action):
-                continue
-            if await self._executor_holds(action):
-                held = self._actions if action.phase is Phase.STARTED else None
-                if held is None:
-                    self._lingering.add(action.action)
-                else:
-                    held[action.action] = action.tool
-            elif action.phase is Phase.STARTED:
-                events.append(ev.ActionInterrupted(action.action, action.attempt, "lost"))
+            else:
+                self._model = (call.index, call.attempt)
+                self._take_over(held)
+        for action in (*state.batch, *state.in_doubt):
+            if action.phase in _HELD and not self.busy(action.action):
+                events += await self._look_for(action)
         return events
 
-    async def _model_holds(self, index: int, attempt: int) -> bool:
-        model = self._desk.models.get(self._agent)
-        return model is not None and await model.ask(Calling(self._run, index, attempt, self._deliver))
+    async def _look_for(self, action: Action) -> list[object]:
+        held = await self._executor_holds(action)
+        if held.state == "lingering":
+            self._lingering[action.action] = action.tool
+        if action.phase is Phase.STARTED:
+            if held.state == "nothing":
+                return [ev.ActionInterrupted(action.action, action.attempt, "lost")]
+            self._actions[action.action] = action.tool
+            self._take_over(held)
+        elif isinstance(held.outcome, Acted) and held.outcome.late:
+            self._lingering[action.action] = action.tool
+            self._take_over(held)
+        elif held.state == "over":
+            # Its outcome is in the state already; only the word that it is durable was lost.
+            await self._tell(action.tool, Settled(self._run, action.action, action.attempt))
+        return []
 
-    async def _executor_holds(self, action: Action) -> bool:
+    def _take_over(self, held: Held) -> None:
+        if held.outcome is not None:
+            self._deliver(held.outcome)
+
+    async def _model_holds(self, index: int, attempt: int) -> Held:
+        model = self._desk.models.get(self._agent)
+        return Held() if model is None else await model.ask(Calling(self._run, index, attempt, self._deliver))
+
+    async def _executor_holds(self, action: Action) -> Held:
         executor = self._desk.executors.get((self._agent, action.tool))
         if executor is None:
-            return False
+            return Held()
         return await executor.ask(Holding(self._run, action.action, action.attempt, self._deliver))
 
     # ---- out and back
@@ -107,12 +134,10 @@ class Flights:
                 await self._call(launch, agent, state)
             case StopModel():
                 self._model = None
-                await self._desk.models[self._agent].tell(Abandon(self._run))
+                await _hand(self._desk.models[self._agent], Abandon(self._run))
             case StopTool(action, tool) if action not in self._aborted:
                 self._aborted.add(action)
-                executor = self._desk.executors.get((self._agent, tool))
-                if executor is not None:
-                    await executor.tell(Abort(self._run, action))
+                await self._tell(tool, Abort(self._run, action))
             case _:
                 return
 
@@ -128,7 +153,7 @@ class Flights:
             self._deliver,
         )
         try:
-            await self._desk.models[agent.name].tell(request)
+            await _hand(self._desk.models[agent.name], request)
         except ActorError as error:
             self._deliver(Replied(launch.index, launch.attempt, None, error))
 
@@ -146,9 +171,9 @@ class Flights:
             self._deliver,
         )
         try:
-            await self._desk.executors[agent.name, launch.tool.name].tell(message)
+            await _hand(self._desk.executors[agent.name, launch.tool.name], message)
         except ActorError as error:
-            self._deliver(Acted(launch.action, launch.attempt, "exception", str(error)))
+            self._deliver(Acted(launch.action, launch.attempt, "not_begun", str(error)))
 
     async def settle(self, outcome: Outcome) -> None:
         """The outcome is durable: forget it, here and where it came from."""
@@ -156,18 +181,25 @@ class Flights:
             case Replied(index, attempt):
                 if self._model == (index, attempt):
                     self._model = None
-            case Answered(action):
-                self._actions.pop(action, None)
+                    await _hand(self._desk.models[self._agent], ReplySettled(self._run, index, attempt))
+            case Answered(action, attempt):
+                await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
+            case Acted(action, attempt, late=True):
+                await self._tell(self._lingering.pop(action, None), Settled(self._run, action, attempt))
+            case Acted(action, lingering=True):
+                self._lingering[action] = self._actions.pop(action, "")
             case Acted(action, attempt):
-                await self._settle_action(outcome, action, attempt)
+                await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
 
-    async def _settle_action(self, outcome: Acted, action: str, attempt: int) -> None:
-        if outcome.late:
-            self._lingering.discard(action)
-        tool = self._actions.pop(action, None) if not outcome.late else None
-        if outcome.lingering:
-            self._lingering.add(action)
-            return
+    async def _tell(self, tool: str | None, message: ExecutorMessage) -> None:
         executor = self._desk.executors.get((self._agent, tool)) if tool else None
         if executor is not None:
-            await executor.tell(Settled(self._run, action, attempt))
+            await _hand(executor, message)
+
+
+async def _hand(ref: Ref[_M], message: _M) -> None:
+    """Tell, without giving the turn away where there is room at once."""
+    try:
+        ref.tell_nowait(message)
+    except MailboxFull:
+        await ref.tell(message)

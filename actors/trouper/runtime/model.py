@@ -1,4 +1,4 @@
-"""The model actor: one for each model; calls it, within its limit, and keeps each call until its reply is delivered."""
+"""The model actor: one for each model; calls it, within its limit, and holds each reply until it is durable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from attrs import define
 
 from trouper.kit import Actor
 from trouper.models import Model
-from trouper.runtime.protocol import Abandon, AbandonAll, Calling, Deliver, Generate, ModelMessage, Replied
+from trouper.runtime.protocol import (
+    Abandon,
+    AbandonAll,
+    Calling,
+    Deliver,
+    Generate,
+    Held,
+    ModelMessage,
+    Replied,
+    ReplySettled,
+)
 
 
 @define(eq=False)
@@ -16,6 +26,7 @@ class _Call:
     attempt: int
     deliver: Deliver
     scope: trio.CancelScope | None = None
+    replied: Replied | None = None
 
 
 class ModelActor(Actor[ModelMessage]):
@@ -37,39 +48,46 @@ class ModelActor(Actor[ModelMessage]):
         if close is not None:
             await close()
 
-    async def receive(self, message: ModelMessage) -> bool | None:
-        """Start a call, end one, or tell whether one is out."""
+    async def receive(self, message: ModelMessage) -> Held | None:
+        """Start a call, end one, forget one, or tell what is held of one."""
         match message:
             case Generate():
                 call = self._calls[message.run] = _Call(message.index, message.attempt, message.deliver)
                 call.scope = self.context.start_task(self._generate, message, call)
-                return None
             case Abandon(run):
-                call_out = self._calls.pop(run, None)
-                if call_out is not None and call_out.scope is not None:
-                    call_out.scope.cancel()
-                return None
+                self._end(self._calls.pop(run, None))
             case AbandonAll():
-                for held in list(self._calls.values()):
-                    if held.scope is not None:
-                        held.scope.cancel()
-                    held.deliver(Replied(held.index, held.attempt, None))
-                self._calls.clear()
-                return None
+                for call in self._calls.values():
+                    if call.replied is None:
+                        self._end(call)
+                        self._deliver(call, Replied(call.index, call.attempt, None))
+            case ReplySettled(run, index, attempt):
+                if self._find(run, index, attempt) is not None:
+                    del self._calls[run]
             case Calling(run, index, attempt, deliver):
-                asked = self._calls.get(run)
-                if asked is None or (asked.index, asked.attempt) != (index, attempt):
-                    return False
-                asked.deliver = deliver
-                return True
+                return self._hand_over(self._find(run, index, attempt), deliver)
+        return None
+
+    def _find(self, run: str, index: int, attempt: int) -> _Call | None:
+        call = self._calls.get(run)
+        return call if call is not None and (call.index, call.attempt) == (index, attempt) else None
+
+    def _end(self, call: _Call | None) -> None:
+        if call is not None and call.scope is not None:
+            call.scope.cancel()
+
+    def _hand_over(self, call: _Call | None, deliver: Deliver) -> Held:
+        if call is None:
+            return Held()
+        call.deliver = deliver
+        return Held("under_way") if call.replied is None else Held("over", call.replied)
+
+    def _deliver(self, call: _Call, replied: Replied) -> None:
+        call.replied = replied
+        call.deliver(replied)
 
     async def _generate(self, message: Generate, call: _Call) -> None:
-        try:
-            replied = await self._attempt(message)
-        finally:
-            if self._calls.get(message.run) is call:
-                del self._calls[message.run]
-        call.deliver(replied)
+        self._deliver(call, await self._attempt(message))
 
     async def _attempt(self, message: Generate) -> Replied:
         try:

@@ -208,9 +208,9 @@ class Planner:
             raise ArgumentsError(self._no_tool(action.tool))
         if action.arguments is None:
             raise ArgumentsError("its arguments were erased")
-        if action.original is not None or action.action not in self.values:
-            return tool.validate(action.arguments)
-        return self.values[action.action]
+        # Read before and never used: each attempt gets arguments that no earlier one has had its hands on.
+        values = self.values.pop(action.action, None)
+        return tool.validate(action.arguments) if values is None or action.original is not None else values
 
     # ---- definitions
 
@@ -237,8 +237,10 @@ class Planner:
         events: list[object] = []
         for action in state.batch:
             waiting = action.phase in {Phase.PLANNED, Phase.AWAITING, Phase.APPROVED}
-            if waiting and action.gate in {"free", "person"} and action.arguments is not None:
-                events += await self._look_anew(state, action, action.arguments)
+            # An edit lapses with the tool that it was made for: what is asked anew is the model's own call.
+            arguments = action.arguments if action.original is None else action.original
+            if waiting and action.gate in {"free", "person"} and arguments is not None:
+                events += await self._look_anew(state, action, arguments)
         return tuple(events)
 
     async def _look_anew(self, state: RunState, action: Action, arguments: Mapping[str, Value]) -> tuple[object, ...]:

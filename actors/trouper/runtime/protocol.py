@@ -62,8 +62,31 @@ class AbandonAll:
 
 
 @frozen
-class Calling(Request[bool]):
-    """Is an attempt of this run's call still out? If so, its outcome goes to ``deliver`` from now on."""
+class ReplySettled:
+    """The reply of this attempt is durable; forget it."""
+
+    run: str
+    index: int
+    attempt: int
+
+
+@frozen
+class Held:
+    """What is still held of an attempt that an agent asks about after a restart of its own.
+
+    Attributes:
+        state: ``nothing``; ``under_way``, its outcome will be delivered; ``over``, here it is; or ``lingering``, given
+            up, and what it still brings will be delivered.
+        outcome: Its outcome, where it is over.
+    """
+
+    state: Literal["nothing", "under_way", "over", "lingering"] = "nothing"
+    outcome: Outcome | None = None
+
+
+@frozen
+class Calling(Request[Held]):
+    """What do you hold of this attempt of the run's call? What is to come goes to ``deliver`` from now on."""
 
     run: str
     index: int
@@ -71,7 +94,7 @@ class Calling(Request[bool]):
     deliver: Deliver
 
 
-ModelMessage: TypeAlias = Generate | Abandon | AbandonAll | Calling
+ModelMessage: TypeAlias = Generate | Abandon | AbandonAll | ReplySettled | Calling
 
 # ---- to an executor
 
@@ -127,8 +150,8 @@ class Settled:
 
 
 @frozen
-class Holding(Request[bool]):
-    """Do you hold this attempt, under way or not yet settled? If so, its outcome goes to ``deliver`` from now on."""
+class Holding(Request[Held]):
+    """What do you hold of this attempt? What is to come goes to ``deliver`` from now on."""
 
     run: str
     action: str
@@ -180,14 +203,14 @@ class Acted:
     """An attempt at an action came to an end.
 
     Attributes:
-        result: ``returned``, or how it failed.
+        result: ``returned``, or how it failed; ``not_begun``: it ended before the tool was called.
         lingering: A thread of it goes on, and will be heard of once more.
         late: It had been given up before.
     """
 
     action: str
     attempt: int
-    result: Literal["returned", "tool_error", "transient", "exception", "timeout", "cancelled"]
+    result: Literal["returned", "tool_error", "transient", "exception", "timeout", "cancelled", "not_begun"]
     text: str
     value: Value = None
     lingering: bool = False

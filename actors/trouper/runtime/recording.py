@@ -96,22 +96,18 @@ class Recorder:
             yield from self._late(action, outcome)
         elif outcome.result == "returned":
             yield _receipt(action, outcome, "returned")
-        elif outcome.result == "tool_error":
+        elif outcome.result == "tool_error" and not action.doubted:
             yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "tool_error", outcome.text)
         else:
-            cause = outcome.result
-            if cause == "cancelled" and self._draining() and state.cancel is None:
-                yield ev.ActionInterrupted(outcome.action, outcome.attempt, "shutdown", message=outcome.text)
-                return
-            again = None
-            if cause == "transient":
-                again = retry_at(self._now(), outcome.attempt, None, self._random())
+            stopping = outcome.result == "cancelled" and self._draining() and state.cancel is None
+            cause = "shutdown" if stopping else outcome.result
+            again = retry_at(self._now(), outcome.attempt, None, self._random()) if cause == "transient" else None
             yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
 
     def _late(self, action: Action | None, outcome: Acted) -> Iterator[object]:
         """A late success settles a doubt, and spares a retry; anything else late is a note."""
         ok = outcome.result == "returned"
-        open_still = action is not None and action.phase in {Phase.UNRESOLVED, Phase.INTERRUPTED}
+        open_still = action is not None and action.phase in {Phase.UNRESOLVED, Phase.INTERRUPTED, Phase.REPEAT}
         if action is not None and open_still and action.attempt == outcome.attempt and ok:
             yield _receipt(action, outcome, "late")
         elif action is not None and open_still and action.attempt == outcome.attempt and outcome.result == "tool_error":

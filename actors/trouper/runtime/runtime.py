@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import final
 
 from attrs import define, field, frozen
+from attrs.validators import ge
 
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy
@@ -43,27 +44,12 @@ class RuntimeOptions:
     """
 
     drift: DriftPolicy = field(factory=DriftPolicy)
-    max_active: int = 1000
+    max_active: int = field(default=1000, validator=ge(1))
     drain: float = 5.0
     grace: float = 2.0
     model_concurrency: int | None = None
     node: str = "runtime"
     journal: JournalOptions = field(factory=JournalOptions)
-
-
-@frozen
-class Ports:
-    """What a runtime takes from its surroundings.
-
-    Attributes:
-        secrets: Secrets by name, or a function that gives the secret of a name (LookupError: there is none).
-        clock: Source of time.
-        entropy: Source of ids and randomness.
-    """
-
-    secrets: object = None
-    clock: Clock = field(factory=SystemClock)
-    entropy: Entropy = field(factory=SystemEntropy)
 
 
 @final
@@ -221,6 +207,7 @@ class Runtime:
         by: Principal | str,
         reason: str | None = None,
         arguments: Mapping[str, Value] | None = None,
+        digest: str | None = None,
     ) -> Action:
         """Let a call run, as it is or with other arguments. Repeating a decision changes nothing.
 
@@ -229,13 +216,15 @@ class Runtime:
             by: Who decides.
             reason: Why.
             arguments: Run these instead of the model's; the original is kept beside them.
+            digest: The digest of the call as it was shown (`PendingApproval.digest`): the decision is refused if
+                another one stands there now.
 
         Raises:
             UnknownRun, UnknownAction: No such call.
             ApprovalConflict: It was denied before, or approved with other arguments.
             ApprovalError: It does not wait, or the arguments do not fit the tool's schema.
         """
-        return await self._decide(action, Judgement("approve", _person(by), reason, arguments))
+        return await self._decide(action, Judgement("approve", _person(by), reason, arguments, digest))
 
     async def deny(self, action: str, *, by: Principal | str, reason: str | None = None) -> Action:
         """Refuse a call; the model is told, with the reason. Raises as `approve` does."""
@@ -271,7 +260,6 @@ class Runtime:
         """Allow a run more steps; one that had failed at its limit goes on."""
         self._check()
         await self.commands.raise_limit(run, steps, by=_person(by or "api"), reason=reason)
-        self._stage.revive(run)
         await self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
@@ -282,7 +270,6 @@ class Runtime:
         """
         self._check()
         await self.commands.resume(run, by=_person(by or "api"), reason=reason)
-        self._stage.revive(run)
         await self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:

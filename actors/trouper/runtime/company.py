@@ -1,0 +1,145 @@
+"""The company: the system of actors that a runtime keeps, in a task of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import final
+
+import trio
+
+from trouper.errors import ActorError
+from trouper.kit import ActorSystem, Ref, open_system
+from trouper.runtime.approver import PeopleApprover
+from trouper.runtime.desk import Desk
+from trouper.runtime.executor import Executor
+from trouper.runtime.model import ModelActor
+from trouper.runtime.protocol import AbandonAll, AbortAll, ModelMessage
+
+_MAILBOX = 1000
+
+
+@final
+class Company:
+    """Keeps the actor system, where outer cancellation does not reach it.
+
+    What is under way when the block is cancelled is first brought to a recorded end, in bounded time.
+
+    Args:
+        desk: What the actors share.
+        drain: Seconds that stopping the actors may take.
+        grace: Seconds that a cancelled tool has to clean up.
+        model_concurrency: How many calls of one model may be out at once; None for no limit.
+    """
+
+    def __init__(self, desk: Desk, *, drain: float, grace: float, model_concurrency: int | None) -> None:
+        self._desk = desk
+        self._drain = drain
+        self._grace = grace
+        self._model_concurrency = model_concurrency
+        self._system: ActorSystem | None = None
+        self._stop = trio.Event()
+        self._gone = trio.Event()
+
+    @property
+    def system(self) -> ActorSystem:
+        """The living system."""
+        assert self._system is not None
+        return self._system
+
+    @property
+    def gone(self) -> trio.Event:
+        """Set when no actor is left, in order or by a crash."""
+        return self._gone
+
+    @asynccontextmanager
+    async def open(
+        self, watchers: Sequence[Callable[[], Awaitable[None]]], bring_to_end: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        """Keep the actors for the length of a block.
+
+        Args:
+            watchers: Tasks that run beside the actors.
+            bring_to_end: Called, shielded, when the block is left, to let what is under way come to its end.
+        """
+        manager = trio.open_nursery()
+        nursery = await manager.__aenter__()
+        try:
+            await nursery.start(self._host, watchers)
+            yield
+        except BaseException as error:
+            await self._close(nursery, bring_to_end)
+            if nursery.cancel_scope.cancel_called:
+                # One of our own tasks has crashed, which is a defect: its error must come out, in the nursery's way.
+                if await manager.__aexit__(type(error), error, error.__traceback__):
+                    return
+                raise
+            # What the block raised is the caller's: it leaves as it is, not in a group.
+            await manager.__aexit__(None, None, None)
+            raise
+        await self._close(nursery, bring_to_end)
+        await manager.__aexit__(None, None, None)
+
+    async def _close(self, nursery: trio.Nursery, bring_to_end: Callable[[], Awaitable[None]]) -> None:
+        """Empty the nursery, so that leaving it waits for nothing that an outer cancel could come between."""
+        with trio.CancelScope(shield=True):
+            try:
+                await bring_to_end()
+            finally:
+                self._stop.set()
+            await self._gone.wait()
+            while nursery.child_tasks:
+                await trio.lowlevel.checkpoint()
+
+    async def _host(
+        self,
+        watchers: Sequence[Callable[[], Awaitable[None]]],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        try:
+            with trio.CancelScope(shield=True):
+                async with open_system(name="trouper", clock=self._desk.clock) as system:
+                    self._system = system
+                    await self._hire(system)
+                    async with trio.open_nursery() as nursery:
+                        for watcher in watchers:
+                            nursery.start_soon(watcher)
+                        task_status.started()
+                        await self._stop.wait()
+                        nursery.cancel_scope.cancel()
+                    with self._desk.clock.timeout(self._drain) as limit:
+                        await system.stop()
+                    if limit.cancelled_caught:
+                        system.cancel()
+        finally:
+            self._gone.set()
+
+    async def _hire(self, system: ActorSystem) -> None:
+        desk = self._desk
+        desk.approver = await system.spawn(PeopleApprover(), name="approver")
+        hired: dict[int, Ref[ModelMessage]] = {}
+        for agent in desk.agents.values():
+            if id(agent.model) not in hired:
+                actor = ModelActor(agent.model, self._model_concurrency)
+                hired[id(agent.model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
+            desk.models[agent.name] = hired[id(agent.model)]
+            for tool in agent.tools:
+                executor = Executor(tool, desk.secrets, desk.clock, self._grace)
+                # Neither name can hold a colon, so that two pairs never meet in one name.
+                name = f"executor:{agent.name}:{tool.name}"
+                desk.executors[agent.name, tool.name] = await system.spawn(executor, name=name, mailbox=_MAILBOX)
+
+    async def cancel_work(self) -> None:
+        """Cancel what tools and models have under way; each outcome is delivered as ever."""
+        for executor in self._desk.executors.values():
+            await _tell(executor.tell(AbortAll()))
+        for model in set(self._desk.models.values()):
+            await _tell(model.tell(AbandonAll()))
+
+
+async def _tell(telling: Awaitable[None]) -> None:
+    try:
+        await telling
+    except ActorError:
+        # An actor that is gone has nothing under way.
+        return
