@@ -10,6 +10,7 @@ from ._answers import tc as tc
 from ._clock import ManualClock as ManualClock
 from ._scripted import ModelRequest as ModelRequest
 from ._scripted import ScriptedModel as ScriptedModel
+from ._scripted import Step as Step
 from ._scripted import UnexpectedModelCall as UnexpectedModelCall
 from ._scripted import UnusedModelSteps as UnusedModelSteps
 from ._scripted import call as call
