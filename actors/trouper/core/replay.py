@@ -76,7 +76,8 @@ def _started(step: Step, event: ev.ActionStarted) -> bool:
 
 
 def _doubted(step: Step, event: ev.ActionUnresolved) -> bool:
-    return isinstance(step, steps.Doubt) and step.action == event.action
+    # Another attempt was due, but the call does not fit its tool any more: what the last one did stays unknown.
+    return isinstance(step, steps.Doubt | steps.StartAction) and step.action == event.action
 
 
 def _failed(step: Step, event: ev.RunFailed) -> bool:

@@ -16,6 +16,7 @@ from trouper.agent import Agent
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, DefinitionAdopted, DriverStarted, Limits, Principal
+from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.errors import DefinitionError, RuntimeStopped, UnknownAgent, VersionConflict
@@ -295,13 +296,14 @@ class Runtime:
                 f"run/{run}",
                 [event],
                 expected=state.version,
-                label=status(state).label,
+                label=status(evolve(state, event)).label,
                 domain=Domain(f"run/{run}", state.salt),
             )
-            try:
-                await self.journal.commit([*definition_writes(self._desk, agent)], fence=self._desk.fence)
-            except VersionConflict:
-                self._desk.recorded.add(definition.digest)
+            if documents := definition_writes(self._desk, agent):
+                try:
+                    await self.journal.commit(documents, fence=self._desk.fence)
+                except VersionConflict:
+                    self._desk.recorded.add(definition.digest)
             try:
                 await self.journal.commit([own])
             except VersionConflict:
