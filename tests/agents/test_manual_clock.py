@@ -75,6 +75,8 @@ async def test_time_limits_cancel_what_runs_under_them(nursery: trio.Nursery) ->
     with clock.timeout(0) as limit:
         await trio.Event().wait()
     assert limit.cancelled_caught
+    with clock.timeout(0.05):
+        assert manual.waiting == (manual.moment + SECOND // 20,)
     with clock.timeout(1) as limit:
         await trio.lowlevel.checkpoint()
     manual.advance(5)

@@ -15,7 +15,7 @@ _SECOND = 1_000_000_000
 
 @define(eq=False)
 class _Limit:
-    moment: float
+    moment: int | float
     scope: trio.CancelScope
 
 
@@ -55,7 +55,9 @@ class ManualClock:
     @contextmanager
     def timeout(self, seconds: float) -> Iterator[trio.CancelScope]:
         """A cancel scope that is cancelled once the clock has been moved by ``seconds``."""
-        limit = _Limit(self.moment + seconds * _SECOND, trio.CancelScope())
+        # Not as a float: 64 bits do not hold a moment to the nanosecond.
+        moment = self.moment + round(seconds * _SECOND) if math.isfinite(seconds) else math.inf
+        limit = _Limit(moment, trio.CancelScope())
         if seconds <= 0:
             limit.scope.cancel()
         self._limits.append(limit)
@@ -79,7 +81,7 @@ class ManualClock:
     @property
     def waiting(self) -> tuple[int, ...]:
         """The moments that somebody waits for, sleepers and time limits, soonest first (ns UTC)."""
-        limits = [round(limit.moment) for limit in self._limits if math.isfinite(limit.moment)]
+        limits = [limit.moment for limit in self._limits if isinstance(limit.moment, int)]
         return tuple(sorted([*self._sleepers.values(), *limits]))
 
     async def wait_waiting(self, seconds: float) -> None:
