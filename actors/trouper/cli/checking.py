@@ -9,7 +9,6 @@ from pathlib import Path
 import attrs
 import click
 from attrs import define
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
@@ -34,6 +33,8 @@ def progress(output: Output, what: str) -> Iterator[Callable[[int, int], None]]:
     if not output.notes.is_terminal:
         yield lambda _done, _total: None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=output.notes, transient=True) as bar:
         task = bar.add_task(what, total=None)

@@ -244,8 +244,8 @@ class Demo:
         dead = sum(kill.code == -signal.SIGKILL for kill in self.backstage.kills)
         state = story.state
         label = status(state).label if state is not None else "unreadable"
-        decision = state.settled[self.action.rpartition("/")[2]].decision if state is not None else None
-        by = decision.by.id if decision is not None and decision.by is not None else "nobody"
+        found = state.action(self.action.rpartition("/")[2]) if state is not None else None
+        by = found.decision.by.id if found and found.decision and found.decision.by else "nobody"
         return [
             Claim("three kills", f"{dead} daemons ended by SIGKILL", dead == len(self.backstage.kills) == 3),
             Claim("one run", f"{label}: {self.answer}", same_run and label == "succeeded"),

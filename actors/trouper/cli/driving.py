@@ -116,14 +116,16 @@ class _Watcher:
         self._state = RunState(self.run.id)
         again = "; this command was given before" if self.run.repeated else ""
         self._note(styled(f"run {self.run.id} in {self.journal}{again}", "dim"))
+        stopped = True
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._wait, nursery.cancel_scope)
                 await self._follow()
-        except trio.Cancelled:
-            resume = command_line("run", Path(self.target), "--journal", str(self.journal), "--resume", self.run.id)
-            self.output.note(styled(f"stopped; the run goes on with: {resume}"))
-            raise
+            stopped = False
+        finally:
+            if stopped:
+                resume = command_line("run", Path(self.target), "--journal", str(self.journal), "--resume", self.run.id)
+                self.output.note(styled(f"stopped; the run goes on with: {resume}"))
         await self._catch_up()
         if self.output.as_json:
             self.output.json({"kind": "result", **state_json(self._state)})
