@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -249,7 +250,7 @@ async def test_a_started_call_whose_tool_is_gone_is_in_doubt_and_replays(tmp_pat
 
 async def test_a_request_under_way_is_made_again_under_the_adopted_definition(tmp_path: Path) -> None:
     gate = trio.Event()
-    answers = iter([Wait(gate, "never"), "Terse."])
+    answers: Iterator[Answer] = iter([Wait(gate, "never"), "Terse."])
     async with office(tmp_path, lambda _: next(answers)) as desk:
         async with desk.open() as runtime:
             run_id = (await runtime.submit("desk", "Hello?")).id

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from tests.agents.office import asks, of, office, told
+from tests.agents.office import asks, of, office, told, until
 
-from trouper import Agent, Runtime, ToolMessage, tool
+from trouper import Agent, Runtime, RuntimeOptions, ToolMessage, tool
 from trouper.core.events import ActionReceipted
 from trouper.testing import ScriptedModel, call, calls
 from trouper.testing._answers import Answer
@@ -137,3 +137,35 @@ async def test_runs_do_not_wait_for_each_other(tmp_path: Path) -> None:
     async with office(tmp_path, [asks(("meet", {"run": "any"})), "Met."], [meet]) as desk, desk.open() as runtime:
         runs = [await runtime.submit("desk", f"Meet {number}.") for number in range(10)]
         assert [(await run.wait()).output for run in runs] == ["Met."] * 10
+
+
+async def test_a_call_that_waits_for_its_turn_when_the_runtime_stops_runs_after_the_start(tmp_path: Path) -> None:
+    """It had not begun: an orderly stop makes no doubt of it, not even of the most dangerous class."""
+    first_life = True
+    began = trio.Event()
+    ran: list[int] = []
+
+    @tool(effect="unqueryable_write", concurrency=1)
+    async def work(n: int) -> str:
+        """Work; for ever in the first life."""
+        ran.append(n)
+        began.set()
+        if first_life:
+            await trio.sleep_forever()
+        return f"did {n}"
+
+    script: list[Answer] = [asks(("work", {"n": 0}), ("work", {"n": 1})), "All."]
+    async with office(tmp_path, script, [work]) as desk:
+        async with desk.open(options=RuntimeOptions(drain=0.01)) as runtime:
+            run = await runtime.submit("desk", "Go.")
+            await began.wait()
+        first_life = False
+        (begun,) = ran
+        async with desk.open() as runtime:
+            run = runtime.run(run.id)
+            (doubt,) = (await until(runtime, run.id, "in_doubt")).in_doubt
+            assert doubt.action == f"0.{begun}"
+            await runtime.resolve(f"{run.id}/{doubt.action}", "applied", by="maria")
+            assert (await run.wait()).output == "All."
+        assert ran == [begun, 1 - begun]
+        assert f"did {1 - begun}" in told(desk.stub.requests[1].messages)
