@@ -96,23 +96,39 @@ class Company:
         watchers: Sequence[Callable[[], Awaitable[None]]],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        try:
-            with trio.CancelScope(shield=True):
-                async with open_system(name="trouper", clock=self._desk.clock) as system:
-                    self._system = system
-                    await self._hire(system)
-                    async with trio.open_nursery() as nursery:
-                        for watcher in watchers:
-                            nursery.start_soon(watcher)
-                        task_status.started()
-                        await self._stop.wait()
-                        nursery.cancel_scope.cancel()
-                    with self._desk.clock.timeout(self._drain) as limit:
-                        await system.stop()
-                    if limit.cancelled_caught:
-                        system.cancel()
-        finally:
-            self._gone.set()
+        with trio.CancelScope(shield=True):
+            try:
+                await self._keep(watchers, task_status)
+            finally:
+                try:
+                    await self._close_models()
+                finally:
+                    self._gone.set()
+
+    async def _keep(
+        self, watchers: Sequence[Callable[[], Awaitable[None]]], task_status: trio.TaskStatus[None]
+    ) -> None:
+        async with open_system(name="trouper", clock=self._desk.clock) as system:
+            self._system = system
+            await self._hire(system)
+            async with trio.open_nursery() as nursery:
+                for watcher in watchers:
+                    nursery.start_soon(watcher)
+                task_status.started()
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+            with self._desk.clock.timeout(self._drain) as limit:
+                await system.stop()
+            if limit.cancelled_caught:
+                system.cancel()
+
+    async def _close_models(self) -> None:
+        """Close what connections the models keep: not their actors' part, for those may have been cancelled."""
+        for model in {id(agent.model): agent.model for agent in self._desk.agents.values()}.values():
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                with self._desk.clock.timeout(self._drain):
+                    await close()
 
     async def _hire(self, system: ActorSystem) -> None:
         desk = self._desk

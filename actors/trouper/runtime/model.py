@@ -42,12 +42,6 @@ class ModelActor(Actor[ModelMessage]):
         self._limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
         self._calls: dict[str, _Call] = {}
 
-    async def stopped(self) -> None:
-        """Close the model's connections, if it keeps any."""
-        close = getattr(self._model, "aclose", None)
-        if close is not None:
-            await close()
-
     async def receive(self, message: ModelMessage) -> Held | None:
         """Start a call, end one, forget one, or tell what is held of one."""
         match message:
