@@ -56,9 +56,8 @@ class Slow:
 async def timed_out(slow: Slow, tmp_path: Path, *, done: bool = True) -> AsyncIterator[tuple[Office, Runtime, Run]]:
     """A run whose one call has outlived its time; its thread is still alive."""
     clock = ManualClock()
-    script = [asks(("slow", {})), "done"]
     async with (
-        office(tmp_path, script, slow.tools, clock=clock, done=done) as desk,
+        office(tmp_path, [asks(("slow", {})), "done"], slow.tools, clock=clock, done=done) as desk,
         desk.open() as runtime,
     ):
         run = await runtime.submit("desk", "go")
