@@ -8,7 +8,6 @@ is told to ``on_late``. A sync tool's thread cannot be stopped at all; only what
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from typing import Generic, Literal, Protocol, TypeVar, cast
 
@@ -21,7 +20,7 @@ from trouper_journal._errors import InvalidValue
 
 from ._context import CancelFlag, ToolContext
 from ._outcomes import Failed, Returned, ToolReturn, failure, is_fatal, outcome_types, told
-from ._redact import Redactor
+from ._redact import NO_SECRETS, Redactor
 from ._results import to_value
 from ._signature import Signature, is_async
 from ._tool import Tool
@@ -89,7 +88,7 @@ async def call_tool(
     Raises:
         trio.Cancelled: Cancelled before the tool started: nothing was run.
     """
-    redactor = Redactor(secrets.values())
+    redactor = Redactor(secrets.values()) if secrets else NO_SECRETS
     if missing := [name for name in tool.signature.secrets if name not in secrets]:
         await trio.lowlevel.checkpoint()
         return Failed("tool_error", f"secret {tool.options.secrets[missing[0]]} is not available; nothing was run")
@@ -169,11 +168,15 @@ class Attempt(Generic[T]):
         permit = await self._admitted(host)
         self._adopt_context(host, seconds)
         self._start(host.nursery, permit)
-        with host.clock.timeout(math.inf if seconds is None else seconds) as limit:
+        limit: trio.CancelScope | None = None
+        if seconds is None:
             await self._wait()
+        else:
+            with host.clock.timeout(seconds) as limit:
+                await self._wait()
         if (outcome := self._known()) is not None:
             return outcome
-        self._cause = "timeout" if limit.cancel_called else "cancelled"
+        self._cause = "timeout" if limit is not None and limit.cancel_called else "cancelled"
         self._flag.requested = True
         if self._in_loop:
             self._scope.cancel()
