@@ -181,6 +181,7 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
         scope = trio.CancelScope()
         cell = self._cell
 
+        @trio.lowlevel.enable_ki_protection
         async def owned() -> None:
             with scope:
                 await cell.shelter(fn, *args)

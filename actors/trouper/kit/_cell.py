@@ -178,8 +178,9 @@ class Cell:
         """Whether the task is this actor's or a descendant's."""
         return self.task is task or any(child.holds_task(task) for child in self.children.values())
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """The actor's task."""
+        """The actor's task. Ctrl-C is for the main task, which stops the system in order."""
         self.task = self.mailbox.reader = trio.lowlevel.current_task()
         error: Exception | None = None
         in_order = False

@@ -52,6 +52,7 @@ class OwnedNursery:
         with trio.CancelScope(shield=True):
             await self._done.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def _host(self) -> None:
         try:
             async with trio.open_nursery() as nursery:

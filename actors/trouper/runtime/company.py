@@ -91,6 +91,7 @@ class Company:
             while nursery.child_tasks:
                 await trio.lowlevel.checkpoint()
 
+    @trio.lowlevel.enable_ki_protection
     async def _host(
         self,
         watchers: Sequence[Callable[[], Awaitable[None]]],

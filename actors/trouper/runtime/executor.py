@@ -127,6 +127,7 @@ class Executor(Actor[ExecutorMessage]):
 
     # ---- one attempt
 
+    @trio.lowlevel.enable_ki_protection
     async def _attempt(self, message: Execute | Query, held: _Attempt) -> None:
         try:
             with held.scope:

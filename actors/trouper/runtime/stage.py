@@ -126,6 +126,7 @@ class Stage:
                 await self._freed.wait()
             nursery.cancel_scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection
     async def _cancel_when_gone(self, scope: trio.CancelScope) -> None:
         await self._company.gone.wait()
         scope.cancel()

@@ -73,6 +73,7 @@ class Watch:
         """The earliest alarm may have become another one."""
         self._alarm_changed.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def listen(self) -> None:
         """Others append too: what they append to is due."""
         async with self._desk.journal.arrivals() as arrivals:
@@ -86,6 +87,7 @@ class Watch:
                 if arrival.elsewhere:
                     self.call()
 
+    @trio.lowlevel.enable_ki_protection
     async def ring_alarms(self) -> None:
         """Wake for the earliest alarm, of a run in memory or not."""
         clock = self._desk.clock
@@ -105,10 +107,12 @@ class Watch:
                 self.call()
             self._doorkeeper.ring(now)
 
+    @trio.lowlevel.enable_ki_protection
     async def _cancel_on_change(self, scope: trio.CancelScope) -> None:
         await self._alarm_changed.wait()
         scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection
     async def put_on(self) -> None:
         """Put on stage whatever is due: at first all that had not ended, and from then on what becomes due."""
         at_start = True

@@ -251,6 +251,7 @@ class Attempt(Generic[T]):
             return Failed("timeout", f"it timed out {remark}")
         return Failed("cancelled", f"it was cancelled {remark}")
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, permit: _Permit | None) -> None:
         outcome: T | Failed | None = None
         try:
