@@ -65,6 +65,7 @@ class AnyRun(RuleBasedStateMachine):
         self.shell = Shell(TOOLS)
         self.again: Counter[str] = Counter()
         self.raised = 0
+        self.decided: list[object] = []
 
     @initialize(
         max_steps=st.integers(1, 12),
@@ -216,6 +217,7 @@ class AnyRun(RuleBasedStateMachine):
         now = self.shell.now
         event = decide_approval(self.shell.state, action.action, judgement, now=now)
         assert self.shell.command(event)
+        self.decided.append(event)
         decided = self.shell.action(action.action)
         assert decided.arguments is not None
         assert decided.digest == call_digest(SALT, action.tool, action.identity, decided.arguments)
@@ -245,6 +247,32 @@ class AnyRun(RuleBasedStateMachine):
         assert difference is None
         assert (state.version, state.phase) == (self.shell.state.version, self.shell.state.phase)
         decide(state)
+
+    @precondition(lambda self: bool(self.shell.events))
+    @rule(data=st.data())
+    def somebody_appends_what_no_rule_would(self, data: st.DataObject) -> None:
+        """Anyone may append these events, past the rules if they will: nothing unsafe may come of it."""
+        known = [event.action for event in self.shell.events if isinstance(event, ev.ActionPlanned)]
+        action = data.draw(st.sampled_from([*known, "0.0", "99.0"]))
+        digest = data.draw(st.sampled_from([b"", b"another"]))
+        request = data.draw(st.integers(0, 2))
+        edit = data.draw(st.sampled_from([None, {"n": 3}]))
+        nonsense: list[object] = [
+            ev.ApprovalDecided(action, request, "approve", digest, MARIA, None, edit),
+            ev.ApprovalDecided(action, request, "deny", digest, MARIA),
+            ev.RunSubmitted("other", ev.Limits(1000), (), b"another salt"),
+            ev.ResumeRequested(MARIA),
+        ]
+        found = self.shell.state.action(action)
+        if found is not None and found.phase is not Phase.UNRESOLVED:
+            nonsense += [ev.ActionResolved(action, verdict, MARIA) for verdict in VERDICTS]
+        if found is not None and found.phase is not Phase.AWAITING:
+            nonsense.append(ev.ApprovalDecided(action, found.request, "approve", found.digest, MARIA))
+        before = self.shell.state
+        self.shell.append(data.draw(st.sampled_from(nonsense)))
+        if not before.ended:
+            assert attrs.evolve(self.shell.state, version=before.version) == before
+        self.shell.drive()
 
     # ---- what always holds
 
@@ -292,7 +320,7 @@ class AnyRun(RuleBasedStateMachine):
                 case ev.ActionPlanned() | ev.ActionReplanned():
                     gates[event.action] = event.gate
                     agreed[event.action] = False
-                case ev.ApprovalDecided():
+                case ev.ApprovalDecided() if event in self.decided:
                     agreed[event.action] = event.decision == "approve"
                 case ev.ActionStarted():
                     assert gates[event.action] == "free" or agreed[event.action]

@@ -38,6 +38,8 @@ def evolve(state: RunState, event: object) -> RunState:
 
 
 def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
+    if state.version > 0:
+        return advanced(state)
     salt = known(event.salt, b"")
     state = changed(state, salt=salt, agent=event.agent)
     messages, chain = say(state, known(event.input, ()))

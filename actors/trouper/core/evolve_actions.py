@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
+from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
+from trouper_journal import Erased
 
 
 def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
@@ -92,6 +94,17 @@ def _approval_requested(state: RunState, event: ev.ApprovalRequested) -> RunStat
     )
 
 
+def _binds(state: RunState, action: Action, event: ev.ApprovalDecided) -> bool:
+    """Whether a decision is about the call that waits. Anyone may append one; it must not reach anything else."""
+    if action.phase is not Phase.AWAITING or action.request != event.request:
+        return False
+    if isinstance(event.arguments, Erased) or not state.salt:
+        return True
+    if event.arguments is None:
+        return event.digest == action.digest
+    return event.digest == call_digest(state.salt, action.tool, action.identity, event.arguments)
+
+
 def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
     edited = known(event.arguments, None)
     decision = Decision(
@@ -105,6 +118,8 @@ def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
     phase = Phase.APPROVED if event.decision == "approve" else Phase.DENIED
 
     def change(action: Action) -> Action:
+        if not _binds(state, action, event):
+            return action
         if edited is None:
             return changed(action, phase=phase, decision=decision)
         return changed(
@@ -184,18 +199,20 @@ def _unresolved(state: RunState, event: ev.ActionUnresolved) -> RunState:
 def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
     again = event.verdict == "run_again" and not state.ended
     phase = Phase.REPEAT if again else Phase.RESOLVED
-    return _change(
-        state,
-        event.action,
-        lambda action: changed(
+
+    def change(action: Action) -> Action:
+        if action.phase is not Phase.UNRESOLVED:
+            return action
+        return changed(
             action,
             phase=phase,
             doubted=False,
             verdict=event.verdict,
             settled_by=known(event.by, None),
             evidence=known(event.evidence, None),
-        ),
-    )
+        )
+
+    return _change(state, event.action, change)
 
 
 def _returned_late(state: RunState, _event: ev.ActionReturnedLate) -> RunState:
