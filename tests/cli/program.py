@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -90,7 +91,11 @@ class Started:
     def __exit__(self, *_: object) -> None:
         self._watchdog.cancel()
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
 
     @property
     def out(self) -> IO[str]:

@@ -98,6 +98,12 @@ def system_user() -> str:
 
 
 def person(name: str | None) -> Principal:
-    """Who gives a command: a name that is only asserted, through a user whom the operating system knows."""
+    """Who gives a command: a name that is only asserted, through a user whom the operating system knows.
+
+    Raises:
+        UsageError: The name is empty.
+    """
     user = system_user()
+    if name is not None and not name.strip():
+        raise UsageError("--as needs a name")
     return Principal(name or user, "person", f"os-user:{user}", "asserted")

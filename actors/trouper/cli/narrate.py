@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from trouper.cli.plain import moment
-from trouper.cli.text import CUT, call_text, claim, clean, count, cut, quoted, result_text, value_text, who
+from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
 from trouper.core.conversation import Human, Message
 from trouper.core.conversation import text as text_of
@@ -42,6 +42,8 @@ _CAUSES = {
     "shutdown": "it was stopped with the runtime",
     "exception": "it raised an unexpected error",
     "transient": "it failed without effect and may be tried again",
+    "tool_error": "this attempt failed without effect, but an earlier one may have had one",
+    "not_begun": "it ended before the tool was called",
 }
 _EVIDENCE = {
     "query": " (as its query found)",
@@ -79,8 +81,10 @@ class Narrator:
         """The line for an event; one that this release does not know is only named."""
         sentence = _SENTENCES.get(type(event))
         if sentence is None:
-            return Line("?", f"{record.type} (schema {record.schema}, unknown to this release)", "dim")
-        return sentence(self, event)
+            return Line("?", f"{clean(record.type)} (schema {record.schema}, unknown to this release)", "dim")
+        line = sentence(self, event)
+        # Whatever field it came from: a journal that somebody made up must not write to a terminal either.
+        return Line(clean(line.who), clean(line.text), line.style)
 
     def handover(self, record: Record) -> Line | None:
         """A line where another process than before drives the run; records of others carry no epoch."""
@@ -92,7 +96,7 @@ class Narrator:
 
     def tool(self, action: str) -> str:
         """The tool's name, as far as it was told of before."""
-        return clean(self._tools.get(action, "tool"))
+        return name_text(self._tools.get(action, "tool"))
 
     def _said(self, text: str | Erased | None) -> str:
         return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", self.limit)
@@ -191,7 +195,7 @@ class Narrator:
     def model_lost(self, event: ev.ModelLost) -> Line:
         """Nobody knows."""
         why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
-        text = f"request {event.index} is lost: {why[event.reason]} before an answer came; it may have been billed"
+        text = f"request {event.index} is lost: {why.get(event.reason, event.reason)} before an answer came; it may have been billed"
         return Line("model", text, "doubt")
 
     # ---- calls
@@ -202,11 +206,11 @@ class Narrator:
         self._effects[event.action] = event.effect
         if event.gate in {"refused", "limit"}:
             reason = " because the run has reached its limit" if event.gate == "limit" else self._reason(event.refusal)
-            return Line(clean(event.tool), f"{event.action} is refused{reason}", "bad")
+            return Line(name_text(event.tool), f"{event.action} is refused{reason}", "bad")
         arguments = ERASED_TEXT if isinstance(event.arguments, Erased) else event.arguments
         call = call_text(event.tool, arguments, self.limit)
         gate = "may run" if event.gate == "free" else "needs a person's approval"
-        return Line(clean(event.tool), f"{event.action} {call} {gate} ({event.effect.value})", "dim")
+        return Line(name_text(event.tool), f"{event.action} {call} {gate} ({event.effect.value})", "dim")
 
     def replanned(self, event: ev.ActionReplanned) -> Line:
         """A call was looked at anew."""
@@ -255,7 +259,7 @@ class Narrator:
         what = f" ({quoted(said, self.limit)})" if said else ""
         effect = self._effects.get(event.action)
         then = f"; {_NEXT[effect]}" if effect is not None and event.cause in {"lost", "shutdown"} else ""
-        text = f"{event.action} has no outcome: {_CAUSES[event.cause]}{what}{then}"
+        text = f"{event.action} has no outcome: {_CAUSES.get(event.cause, event.cause)}{what}{then}"
         return Line(self.tool(event.action), text, "doubt")
 
     def queried(self, event: ev.ActionQueried) -> Line:
@@ -273,7 +277,7 @@ class Narrator:
     def resolved(self, event: ev.ActionResolved) -> Line:
         """A doubt was settled."""
         by = known(event.by, None)
-        text = f"{_VERDICTS[event.verdict]} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
+        text = f"{_VERDICTS.get(event.verdict, event.verdict)} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
         return Line(who(by), f"{text}  {claim(by)}", "person")
 
     def returned_late(self, event: ev.ActionReturnedLate) -> Line:

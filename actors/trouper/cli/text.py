@@ -71,9 +71,14 @@ def action_text(action: Action, limit: int | None = CUT) -> str:
     return call_text(action.tool, action.arguments, limit)
 
 
+def name_text(name: str, limit: int = 32) -> str:
+    """A name for a column: never empty, and never longer than a column may be."""
+    return clean(name if len(name) <= limit else f"{name[: limit - 1]}…") or '""'
+
+
 def who(principal: Principal | None) -> str:
     """Name of a principal; ``somebody`` where the record does not say."""
-    return clean(principal.id) if principal else "somebody"
+    return name_text(principal.id) if principal else "somebody"
 
 
 def claim(principal: Principal | None) -> str:
