@@ -1,0 +1,33 @@
+"""docs/cli.md says what is so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from tests.cli.program import ROOT, ok
+
+from trouper.cli.codes import Exit
+
+PAGE = (ROOT / "docs" / "cli.md").read_text()
+
+
+def test_every_command_is_described_with_options_that_it_has() -> None:
+    listed = [line.split()[0] for line in ok("--help").partition("Commands:")[2].splitlines()[1:15]]
+    shown: dict[str, set[str]] = {}
+    for line in re.findall(r"^trouper (.+)$", PAGE, re.MULTILINE):
+        name, *words = shlex.split(line, comments=True)
+        shown.setdefault(name, set()).update(word for word in words if word.startswith("--"))
+    assert shown.keys() == set(listed)
+    for name, options in shown.items():
+        text = ok(name, "--help")
+        assert all(option in text for option in options), name
+
+
+def test_every_option_of_run_is_described() -> None:
+    options = set(re.findall(r"(--[a-z-]+)", ok("run", "--help"))) - {"--help", "--json", "--debug"}
+    assert options <= set(re.findall(r"`(--[a-z-]+)", PAGE))
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)] == [int(code) for code in Exit]
