@@ -16,7 +16,7 @@ from trouper.core.digests import call_digest, request_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
-from trouper.core.status import status
+from trouper.core.status import AT_ONCE, AT_START, status
 from trouper.runtime.protocol import Outcome
 from trouper.runtime.recording import Recorder
 from trouper_journal import Record, Value
@@ -62,12 +62,16 @@ def roundtrip(event: object, version: int) -> object:
     return ev.REGISTRY.decode(record)
 
 
-def folded(events: Iterable[object]) -> RunState:
-    """The state of a run with these events."""
-    state = RunState(RUN)
+def folded_by(state: RunState, events: Iterable[object]) -> RunState:
+    """The state after these events."""
     for event in events:
         state = evolve(state, event)
     return state
+
+
+def folded(events: Iterable[object]) -> RunState:
+    """The state of a run with these events."""
+    return folded_by(RunState(RUN), events)
 
 
 class Shell:
@@ -270,15 +274,19 @@ def check_status(state: RunState) -> None:
         action.phase is Phase.STARTED for action in state.batch
     )
     at_work = out or None in moments
-    assert told.wake_at == (0 if at_work else min((moment for moment in moments if moment is not None), default=None))
+    if state.drift is not None and state.cancel is None:
+        # Nothing moves until somebody adopts: that comes first, and only a new start can find it settled.
+        assert told.label == "drifted"
+        assert told.wake_at == (AT_ONCE if out else AT_START)
+        return
+    alarm = min((moment for moment in moments if moment is not None), default=None)
+    assert told.wake_at == (AT_ONCE if at_work else alarm)
     if state.cancel is not None:
         assert told.label == "running"
     elif state.in_doubt:
         assert told.label == "in_doubt"
     elif state.awaiting:
         assert told.label == "awaiting_approval"
-    elif state.drift is not None:
-        assert told.label == "drifted"
     else:
         assert told.label == ("running" if at_work else "retrying")
         # Whatever waits for nobody waits for a moment.

@@ -31,7 +31,7 @@ from trouper.core.replay import check
 from trouper.core.state import Phase, RunPhase
 from trouper.errors import ModelError
 from trouper.runtime.protocol import Acted, Answered, Replied
-from trouper_journal import ERASED, EventRegistry
+from trouper_journal import ERASED, EventRegistry, Value
 
 MARIA = ev.Principal("maria")
 TOOLS: Mapping[str, FakeTool] = {
@@ -256,7 +256,7 @@ class AnyRun(RuleBasedStateMachine):
         action = data.draw(st.sampled_from([*known, "0.0", "99.0"]))
         digest = data.draw(st.sampled_from([b"", b"another"]))
         request = data.draw(st.integers(0, 2))
-        edit = data.draw(st.sampled_from([None, {"n": 3}]))
+        edit: dict[str, Value] | None = {"n": 3} if data.draw(st.booleans()) else None
         nonsense: list[object] = [
             ev.ApprovalDecided(action, request, "approve", digest, MARIA, None, edit),
             ev.ApprovalDecided(action, request, "deny", digest, MARIA),
