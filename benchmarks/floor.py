@@ -11,26 +11,41 @@ from pathlib import Path
 
 import trio
 
-Rows = Sequence[tuple[bytes]]
+Row = tuple[str, int, bytes]
+Rows = Sequence[Row]
+
+_TABLE = """
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY,
+    stream TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE (stream, version)
+)
+"""
 
 
 class RawTable:
-    """One table of blobs in an SQLite file, kept as durably as a journal: WAL, ``synchronous=FULL``."""
+    """One table in an SQLite file, kept as durably as a journal: WAL, ``synchronous=FULL``.
+
+    A stream's rows are found again by its name, and none is there twice: without that no work could go on after a
+    crash, so that it belongs to the floor.
+    """
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("CREATE TABLE IF NOT EXISTS events (position INTEGER PRIMARY KEY, data BLOB NOT NULL)")
+        self._database.execute(_TABLE)
 
     def commit(self, rows: Rows) -> None:
         """Append rows, durably."""
         self._database.execute("BEGIN IMMEDIATE")
-        self._database.executemany("INSERT INTO events (data) VALUES (?)", rows)
+        self._database.executemany("INSERT INTO events VALUES (NULL, ?, ?, ?)", rows)
         self._database.execute("COMMIT")
 
     def scan(self) -> sqlite3.Cursor:
-        """All rows, in order."""
+        """All data, in order."""
         return self._database.execute("SELECT data FROM events ORDER BY position")
 
     def close(self) -> None:
@@ -60,7 +75,7 @@ class GroupCommit:
     def _work(self) -> None:
         open_ = True
         while open_:
-            rows: list[tuple[bytes]] = []
+            rows: list[Row] = []
             events: list[trio.Event] = []
             entry = self._waiting.get()
             while True:

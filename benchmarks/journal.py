@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from itertools import count, islice
 from time import perf_counter
 
 import msgpack
 import trio
 from attrs import frozen
 
-from benchmarks.floor import RawTable
+from benchmarks.floor import RawTable, Row
 from benchmarks.measure import Figures, Group, Key, Measured, Pair, Scale, alternate_async
 from benchmarks.sample import write_runs
 from trouper import REGISTRY
@@ -47,13 +47,14 @@ async def stored_bytes() -> int:
 
 
 def _measure_append(callers: int, commits: int, rounds: int, scale: Scale) -> Figures:
-    rows = [(b"x" * BYTES,)] * callers
     folder = scale.fresh(f"append-{callers}")
+    data = b"x" * BYTES
+    number = count()
 
     def raw(table: RawTable) -> float:
         begun = perf_counter()
-        for _ in range(commits):
-            table.commit(rows)
+        for version in islice(number, commits):
+            table.commit([(f"caller/{caller}", version, data) for caller in range(callers)])
         return commits * callers / (perf_counter() - begun)
 
     async def main() -> list[Pair]:
@@ -103,41 +104,39 @@ def measure_replay(scale: Scale) -> Measured:
 
     async def main() -> list[Pair]:
         await write_runs(folder / "ours.db", runs)
-        async with Journal.open(folder / "ours.db", registry=REGISTRY) as journal:
-            count = await _fill_floor(journal, folder / "floor.db")
+        with closing(RawTable(folder / "floor.db")) as table:
+            async with Journal.open(folder / "ours.db", registry=REGISTRY) as journal:
+                records = await _fill_floor(journal, table)
 
-            async def ours() -> float:
-                states: dict[str, RunState] = {}
-                decode = journal.registry.decode
-                begun = perf_counter()
-                async for record in journal.read_all():
-                    run = record.stream
-                    states[run] = evolve(states.get(run) or RunState(run), decode(record))
-                return count / (perf_counter() - begun)
-
-            with closing(RawTable(folder / "floor.db")) as table:
+                async def ours() -> float:
+                    states: dict[str, RunState] = {}
+                    decode = journal.registry.decode
+                    begun = perf_counter()
+                    async for record in journal.read_all():
+                        run = record.stream
+                        states[run] = evolve(states.get(run) or RunState(run), decode(record))
+                    return records / (perf_counter() - begun)
 
                 async def floor() -> float:
                     begun = perf_counter()
                     for row in table.scan():
                         msgpack.unpackb(row[0])
-                    return count / (perf_counter() - begun)
+                    return records / (perf_counter() - begun)
 
                 return await alternate_async(scale.of(9, 2), ours, floor, scale)
 
     return {"replay": Figures(trio.run(main))}
 
 
-async def _fill_floor(journal: Journal, path: Path) -> int:
+async def _fill_floor(journal: Journal, table: RawTable) -> int:
     """The same fields, packed once, in one column; how many rows that are."""
-    with closing(RawTable(path)) as table:
-        rows: list[tuple[bytes]] = []
-        async for record in journal.read_all():
-            facts = msgpack.unpackb(record.facts) if record.facts else {}
-            said = msgpack.unpackb(record.content[16:]) if record.content else {}
-            rows.append((msgpack.packb({**facts, **said}),))
-        table.commit(rows)
-        return len(rows)
+    rows: list[Row] = []
+    async for record in journal.read_all():
+        facts = msgpack.unpackb(record.facts) if record.facts else {}
+        said = msgpack.unpackb(record.content[16:]) if record.content else {}
+        rows.append((record.stream, record.version, msgpack.packb({**facts, **said})))
+    table.commit(rows)
+    return len(rows)
 
 
 def _key(name: str, unit: str, ours: str, floor: str, target: float) -> Key:

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,7 @@ from rich.text import Text
 from benchmarks.floor import RawTable
 from benchmarks.measure import Figures, Key
 
+_WIDE: Final = 130
 _PACKAGES: Final = ("trouper", "trio", "trio-asyncio", "attrs", "cattrs", "msgpack", "aiosqlite")
 
 
@@ -26,9 +28,9 @@ def commit_milliseconds(folder: Path) -> float:
     """What one durable commit of a row costs here: half of what all the rates depend on."""
     with closing(RawTable(folder / "commit.db")) as table:
         taken = []
-        for _ in range(50):
+        for version in range(50):
             begun = perf_counter()
-            table.commit([(b"x" * 300,)])
+            table.commit([("one", version, b"x" * 300)])
             taken.append(perf_counter() - begun)
     return sorted(taken)[len(taken) // 2] * 1e3
 
@@ -81,37 +83,37 @@ def _figure(key: Key, figures: Figures) -> dict[str, object]:
     }
 
 
-def table(figures: Mapping[str, Figures], keys: Sequence[Key]) -> Table:
-    """The table for people."""
-    result = Table(title="Trouper beside the least code that does the same", title_justify="left", pad_edge=False)
-    for heading, justify in (("key", "left"), ("ours", "right"), ("floor", "right")):
-        result.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True)
+def table(figures: Mapping[str, Figures], keys: Sequence[Key], *, wide: bool) -> Table:
+    """The table for people; a wide one says what is compared with what."""
+    result = Table(title="Trouper beside the least code that does the same", title_justify="left", box=box.SIMPLE)
+    result.add_column("key", no_wrap=True)
+    for heading in ("ours", "floor"):
+        result.add_column(heading, justify="right", no_wrap=True)
     result.add_column("unit", no_wrap=True)
-    result.add_column("ratio", justify="right", no_wrap=True)
-    result.add_column("spread", justify="right", no_wrap=True, style="dim")
+    result.add_column("ratio", justify="right", no_wrap=True, style="bold")
     result.add_column("target", justify="right", no_wrap=True)
     result.add_column("", no_wrap=True)
-    result.add_column("what over what", style="dim")
+    if wide:
+        result.add_column("from - to", justify="right", no_wrap=True, style="dim")
+        result.add_column("what is compared with what", style="dim")
     for key in keys:
         taken = figures[key.name]
-        met = key.met(taken.ratio)
-        result.add_row(
+        cells: list[str | Text] = [
             key.name,
             number(taken.ours),
             number(taken.floor),
             key.unit,
             number(taken.ratio),
-            _spread(taken),
             f"{'≥' if key.good == 'at_least' else '≤'} {key.target:g}",
-            Text("ok", style="green") if met else Text("miss", style="bold red"),
-            f"{key.ours} / {key.floor}",
-        )
+            Text("ok", style="green") if key.met(taken.ratio) else Text("miss", style="bold red"),
+        ]
+        result.add_row(*cells, *([_spread(taken), f"{key.ours} / {key.floor}"] if wide else []))
     return result
 
 
 def _spread(figures: Figures) -> str:
     ratios = sorted(pair.ratio for pair in figures.pairs)
-    return f"{number(ratios[0])}-{number(ratios[-1])}" if len(ratios) > 1 else ""
+    return f"{number(ratios[0])} - {number(ratios[-1])}" if len(ratios) > 1 else ""
 
 
 def number(value: float) -> str:
@@ -129,7 +131,7 @@ def show(
     console: Console, figures: Mapping[str, Figures], keys: Sequence[Key], about: Mapping[str, object], *, quick: bool
 ) -> None:
     """Print the table and what it was taken on."""
-    console.print(table(figures, keys))
+    console.print(table(figures, keys, wide=console.width >= _WIDE))
     console.print(
         f"{about['processor']}, {about['cores']} cores (load {about['load']:.1f}); Python {about['python']}, "
         f"SQLite {about['sqlite']}; a durable commit of one row takes {about['commit_ms']} ms",

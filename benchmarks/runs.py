@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 
 import trio
 
-from benchmarks.floor import GroupCommit, Rows, group_commit
+from benchmarks.floor import GroupCommit, Row, group_commit
 from benchmarks.measure import Figures, Group, Key, Measured, Pair, Scale, alternate_async, seconds
 from benchmarks.sample import QUESTION, as_json, desk, read_ticket, size
 from trouper import Human, Message, Runtime, System, ToolMessage
@@ -19,11 +19,11 @@ from trouper_journal import Record
 CALLERS = 100
 
 
-async def _shared(count: int, callers: int, one: Callable[[], Awaitable[None]]) -> float:
+async def _shared(runs: int, callers: int, one: Callable[[], Awaitable[None]]) -> float:
     """Runs per second, so many at a time."""
 
     async def caller() -> None:
-        for _ in range(count // callers):
+        for _ in range(runs // callers):
             await one()
 
     async def work() -> None:
@@ -31,39 +31,64 @@ async def _shared(count: int, callers: int, one: Callable[[], Awaitable[None]]) 
             for _ in range(callers):
                 nursery.start_soon(caller)
 
-    return count / await seconds(work)
+    return runs / await seconds(work)
 
 
 def _stored(record: Record) -> int:
-    """Bytes that a record holds, its digest included."""
-    return len(record.meta) + len(record.facts) + len(record.content) + len(record.leaf)
+    """Bytes of all columns of a record but those that find it; an integer counts as 8."""
+    texts = len(record.type) + len(record.label or "") + len(record.key or "")
+    numbers = 8 * (2 + (record.wake_at is not None))
+    return texts + numbers + len(record.meta) + len(record.facts) + len(record.content) + len(record.leaf)
 
 
-def commits_of(records: Sequence[Record]) -> list[Rows]:
+def commits_of(records: Sequence[Record]) -> list[list[bytes]]:
     """Random rows of the same number and lengths, commit by commit (a commit's records share their time)."""
     return [
-        [(os.urandom(_stored(record)),) for record in group]
+        [os.urandom(_stored(record)) for record in group]
         for _, group in groupby(records, key=lambda record: record.recorded_at)
     ]
 
 
-async def _by_hand(writer: GroupCommit, commits: Sequence[Rows]) -> None:
+class ByHand:
     """The same run, written down: what is asked is durable before the model is, and so on to the answer."""
-    agent = desk()
-    submitted, requested, planned, receipted, answered = commits
-    conversation: list[Message] = [System("instructions", agent.instructions), Human("input", QUESTION)]
-    await writer.append(submitted)
-    await writer.append(requested)
-    reply = await agent.model.agenerate(conversation, agent.specs, agent.config)
-    await writer.append(planned)
-    result = json.dumps(read_ticket(**json.loads(reply.message.tool_calls[0].arguments)))
-    conversation += [reply.message, ToolMessage("result", "call", "lookup", result)]
-    await writer.append(receipted)
-    await agent.model.agenerate(conversation, agent.specs, agent.config)
-    await writer.append(answered)
+
+    def __init__(self, writer: GroupCommit, commits: Sequence[Sequence[bytes]]) -> None:
+        self._writer = writer
+        self._commits = commits
+        self._agent = desk()
+        self._runs = count()
+
+    async def run(self) -> None:
+        """One run."""
+        agent = self._agent
+        place = _Place(f"01JZZZZZZZ{next(self._runs):016d}")
+        submitted, requested, planned, receipted, answered = self._commits
+        conversation: list[Message] = [System("instructions", agent.instructions), Human("input", QUESTION)]
+        await self._writer.append(place.rows(submitted))
+        await self._writer.append(place.rows(requested))
+        reply = await agent.model.agenerate(conversation, agent.specs, agent.config)
+        await self._writer.append(place.rows(planned))
+        result = json.dumps(read_ticket(**json.loads(reply.message.tool_calls[0].arguments)))
+        conversation += [reply.message, ToolMessage("result", "call", "lookup", result)]
+        await self._writer.append(place.rows(receipted))
+        await agent.model.agenerate(conversation, agent.specs, agent.config)
+        await self._writer.append(place.rows(answered))
 
 
-async def _pairs(folder: Path, count: int, callers: int, rounds: int, scale: Scale) -> list[Pair]:
+class _Place:
+    """Where the next row of a run goes."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._version = 0
+
+    def rows(self, data: Sequence[bytes]) -> list[Row]:
+        first = self._version + 1
+        self._version += len(data)
+        return [(self._run, version, one) for version, one in enumerate(data, start=first)]
+
+
+async def _pairs(folder: Path, runs: int, callers: int, rounds: int, scale: Scale) -> list[Pair]:
     async with (
         Runtime.open(folder / "ours.db", [desk()]) as runtime,
         group_commit(folder / "floor.db") as writer,
@@ -74,16 +99,18 @@ async def _pairs(folder: Path, count: int, callers: int, rounds: int, scale: Sca
         await second.wait()
         commits = commits_of([record for record, _ in await second.events()])
 
+        by_hand = ByHand(writer, commits)
+
         async def one_of_ours() -> None:
             run = await runtime.submit("desk", QUESTION)
             result = await run.wait()
             assert result.steps == 3
 
         async def ours() -> float:
-            return await _shared(count, callers, one_of_ours)
+            return await _shared(runs, callers, one_of_ours)
 
         async def floor() -> float:
-            return await _shared(count, callers, lambda: _by_hand(writer, commits))
+            return await _shared(runs, callers, by_hand.run)
 
         await ours()
         await floor()
@@ -106,7 +133,7 @@ def measure_run_100(scale: Scale) -> Measured:
 def measure_run_bytes(scale: Scale) -> Measured:
     """The growth of the file by a thousand runs, per run, over what was said in one."""
     folder = scale.fresh("run-bytes")
-    count = scale.of(1_000, 10)
+    runs = scale.of(1_000, 10)
 
     async def main() -> Pair:
         async with Runtime.open(folder / "empty.db", [desk()]):
@@ -116,12 +143,12 @@ def measure_run_bytes(scale: Scale) -> Measured:
             async def one() -> None:
                 await (await runtime.submit("desk", QUESTION)).wait()
 
-            scale.say(f"{count} runs")
-            await _shared(count, scale.of(CALLERS, 5), one)
+            scale.say(f"{runs} runs")
+            await _shared(runs, scale.of(CALLERS, 5), one)
             result = await (await runtime.submit("desk", QUESTION)).wait()
         # Leaving has folded the write-ahead log into the file.
         grown = size(folder / "ours.db") - size(folder / "empty.db")
-        return Pair(grown / (count + 1), len(as_json(result.messages)))
+        return Pair(grown / (runs + 1), len(as_json(result.messages)))
 
     return {"run_bytes": Figures([trio.run(main)])}
 

@@ -33,12 +33,14 @@ async def _measure(folder: Path, long: int, scale: Scale) -> tuple[list[Pair], P
         Runtime.open(folder / "long.db", [desk(long)]) as long_runtime,
     ):
 
+        together = long // SHORT
+
         async def run_long() -> float:
             return await seconds(lambda: _run(long_runtime))
 
         async def run_short() -> float:
-            # The best of a few: one short run is over within a moment, in which anything may happen.
-            return min([await seconds(lambda: _run(short_runtime)) for _ in range(scale.of(3, 1))])
+            # As many as make one long run: both sides then see the same weather.
+            return sum([await seconds(lambda: _run(short_runtime)) for _ in range(together)]) / together
 
         await run_long()
         await run_short()
