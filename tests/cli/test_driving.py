@@ -149,12 +149,14 @@ def test_a_journal_that_a_daemon_drives_is_refused_with_its_name(tmp_path: Path)
         (":desk", 2, "not of the form FILE:AGENT"),
         ("broken.py:desk", 2, "broken.py (line 2) cannot be loaded: ZeroDivisionError: division by zero"),
         ("syntax.py:desk", 2, "cannot be loaded: SyntaxError"),
+        ("exits.py", 2, "ends the program when it is loaded"),
         ("empty.py", 2, "there: no agent"),
     ],
 )
 def test_an_agent_that_cannot_be_had(tmp_path: Path, target: str, code: int, why: str) -> None:
     (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
     (tmp_path / "syntax.py").write_text("def\n")
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "empty.py").write_text("")
     done = trouper("run", target, "Hello", cwd=tmp_path)
     assert done.returncode == code
@@ -170,6 +172,7 @@ def test_an_agent_that_cannot_be_had(tmp_path: Path, target: str, code: int, why
         ["Hello", "--secret", "token"],
         ["Hello", "--secret", "token=NO_SUCH_VARIABLE"],
         ["Hello", "--max-steps", "0"],
+        ["Hello", "--adopt"],
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path: Path, given: list[str]) -> None:
@@ -190,6 +193,25 @@ def test_a_file_may_import_its_neighbours_and_hold_one_agent(tmp_path: Path) -> 
         "same = one\n"
     )
     assert ok("run", tmp_path / "solo.py", "Hello", "--journal", tmp_path / "j.db") == "from next door\n"
+
+
+def test_a_run_whose_agent_has_changed_is_held_until_somebody_adopts_it(tmp_path: Path) -> None:
+    source = AGENTS.read_text()
+    (file := tmp_path / "mine.py").write_text(source)
+    with started("run", f"{file}:desk", "Close it", cwd=tmp_path) as process:
+        process.read_until(process.err, "trouper deny")
+    name = str(one_object(ok("runs", tmp_path / "trouper.db", "--json"))["run"])
+    ok("approve", tmp_path / "trouper.db", f"{name}/0.0")
+    file.write_text(source.replace("requires_approval=True)\ndef close_ticket", "timeout=9)\ndef close_ticket"))
+    with started("run", f"{file}:desk", "--resume", name, cwd=tmp_path) as process:
+        lines = process.read_until(process.err, "--adopt")
+        assert any("holds the run: the agent's definition changed (contract" in line for line in lines)
+        command = shlex.split(lines[-1])
+        process.process.send_signal(signal.SIGINT)
+        assert process.end()[0] == 130
+    assert "drifted" in ok("runs", tmp_path / "trouper.db")
+    assert ok(*command[1:], "--as", "maria", cwd=tmp_path) == "Closed.\n"
+    assert "maria         lets the run go on under definition" in ok("show", tmp_path / "trouper.db", name)
 
 
 def test_what_a_model_wrote_is_shown_to_the_approver_and_never_obeyed(tmp_path: Path, journals: Journals) -> None:

@@ -17,7 +17,7 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, person
 from trouper.cli.loading import Loaded, load
 from trouper.cli.narrate import Narrator
-from trouper.cli.output import Output, styled
+from trouper.cli.output import Output, styled, typed
 from trouper.cli.plain import action_json, record_json, state_json
 from trouper.cli.text import clean, count
 from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_settle, timeline
@@ -34,6 +34,7 @@ class Options(TypedDict):
 
     journal: Path
     resume: str | None
+    adopt: bool
     command_id: str | None
     name: str | None
     max_steps: int | None
@@ -46,6 +47,7 @@ class Options(TypedDict):
 @click.option("--journal", type=click.Path(path_type=Path), default="trouper.db", show_default=True, help="The file.")
 @click.option("--command-id", metavar="ID", help="Names the request: repeated, it is the same run and costs nothing.")
 @click.option("--resume", metavar="RUN", help="Ask nothing new: drive this run to its end.")
+@click.option("--adopt", is_flag=True, help="With --resume: go on though the agent's definition has changed.")
 @click.option("--as", "name", metavar="NAME", help="Who asks; your system user's name if left out.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="At most so many steps, instead of the agent's limit.")
 @click.option("--secret", "secrets", metavar="NAME=VARIABLE", multiple=True, help="A secret, from the environment.")
@@ -57,6 +59,8 @@ def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Opt
     """
     if (asked is None) == (options["resume"] is None):
         raise UsageError("give either INPUT or --resume RUN")
+    if options["adopt"] and options["resume"] is None:
+        raise UsageError("--adopt goes with --resume RUN")
     loaded = load(target)
     secrets = dict(_secret(given) for given in options["secrets"])
 
@@ -66,6 +70,8 @@ def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Opt
         async with Runtime.open(options["journal"], agents, secrets=secrets, options=runtime_options) as runtime:
             if options["resume"] is not None:
                 found = runtime.run(await find_run(runtime.journal, options["resume"]))
+                if options["adopt"]:
+                    await runtime.adopt(found.id, by=person(options["name"]))
             else:
                 found = await _submit(runtime, loaded, asked or "", options)
             return await _Watcher(output, runtime, found, options["journal"].resolve(), target).watch()
@@ -103,6 +109,7 @@ class _Watcher:
     _state: RunState = field(init=False)
     _narrator: Narrator = field(factory=Narrator, init=False)
     _start: int | None = field(default=None, init=False)
+    _drift: tuple[str, ...] | None = field(default=None, init=False)
     _told: set[tuple[str, Phase, int]] = field(factory=set, init=False)
     _result: RunResult | None = field(default=None, init=False)
     _failure: TrouperError | None = field(default=None, init=False)
@@ -153,6 +160,7 @@ class _Watcher:
         for record, event in await self.run.events(after=self._state.version):
             self._state = evolve(self._state, event)
             self._tell(record, event)
+        self._tell_of_drift()
         for action in (*self._state.awaiting, *self._state.in_doubt):
             asked = (action.action, action.phase, max(action.request, action.attempt))
             if asked not in self._told and not self._state.ended:
@@ -167,6 +175,17 @@ class _Watcher:
         for line in (self._narrator.handover(record), self._narrator.tell(record, event)):
             if line is not None:
                 self.output.note(timeline([Told(record.recorded_at, line)], self._start))
+
+    def _tell_of_drift(self) -> None:
+        drift = self._state.drift
+        if drift is not None and drift != self._drift and not self.output.as_json:
+            adopt = command_line(
+                "run", Path(self.target), "--journal", str(self.journal), "--resume", self.run.id, "--adopt"
+            )
+            self.output.note(
+                styled("Ctrl-C leaves it held. It goes on as the agent is defined now with:"), typed(adopt)
+            )
+        self._drift = drift
 
     def _ask(self, action: Action) -> None:
         if self.output.as_json:

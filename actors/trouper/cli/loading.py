@@ -72,6 +72,9 @@ def _run(file: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        guard = 'if __name__ == "__main__":'
+        raise UsageError(f"{file} ends the program when it is loaded: put that under {guard}") from error
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         line = f" (line {place.lineno})" if Path(place.filename).resolve() == file.resolve() else ""

@@ -195,7 +195,8 @@ class Narrator:
     def model_lost(self, event: ev.ModelLost) -> Line:
         """Nobody knows."""
         why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
-        text = f"request {event.index} is lost: {why.get(event.reason, event.reason)} before an answer came; it may have been billed"
+        cause = why.get(event.reason, event.reason)
+        text = f"request {event.index} is lost: {cause} before an answer came; it may have been billed"
         return Line("model", text, "doubt")
 
     # ---- calls
@@ -277,7 +278,8 @@ class Narrator:
     def resolved(self, event: ev.ActionResolved) -> Line:
         """A doubt was settled."""
         by = known(event.by, None)
-        text = f"{_VERDICTS.get(event.verdict, event.verdict)} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
+        verdict = _VERDICTS.get(event.verdict, event.verdict)
+        text = f"{verdict} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
         return Line(who(by), f"{text}  {claim(by)}", "person")
 
     def returned_late(self, event: ev.ActionReturnedLate) -> Line:

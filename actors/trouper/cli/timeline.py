@@ -96,7 +96,10 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
         yield from doubt_to_settle(state, action, journal)
     if state.drift is not None:
         yield styled(f"Held, because the agent's definition changed: {clean('; '.join(state.drift))}", "yellow")
-        yield styled("The program that has the agent can let it go on (Runtime.adopt).")
+        yield styled("It goes on as the agent is defined now with Runtime.adopt in its program, or with:")
+        yield typed(
+            command_line("run", Path("FILE:AGENT"), "--journal", str(journal), "--resume", state.run, "--adopt")
+        )
     if state.failure == "step_limit":
         yield styled("It can go on with more steps:")
         yield typed(command_line("raise-limit", journal, state.run, "--steps", "10", "--as", system_user()))
