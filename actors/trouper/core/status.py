@@ -45,8 +45,8 @@ def status(state: RunState) -> Status:
     """Status of a run, from its state alone."""
     if state.ended:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
-    if state.drift is not None and state.cancel is None and not under_way(state):
-        return Status(DRIFTED, AT_START)
+    if state.drift is not None and state.cancel is None:
+        return Status(DRIFTED, AT_ONCE if under_way(state) else AT_START)
     moments = [due(step) for step in decide(state)]
     if None in moments or under_way(state):
         return Status(_label(state, RUNNING), AT_ONCE)
