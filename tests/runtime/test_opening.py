@@ -68,7 +68,7 @@ async def test_two_agents_of_one_name_are_refused_before_the_journal_is_touched(
 
 async def test_unknown_agents_and_runs_are_named(tmp_path: Path) -> None:
     async with Runtime.open(tmp_path / "a.db", [one_reply()]) as runtime:
-        with pytest.raises(UnknownAgent, match="clerk.*desk"):
+        with pytest.raises(UnknownAgent, match=r"clerk.*desk"):
             await runtime.submit("clerk", "Hello")
         with pytest.raises(UnknownRun, match="01NOPE"):
             await runtime.run("01NOPE").wait()
@@ -89,12 +89,15 @@ async def test_waiting_ends_with_the_runtime_and_the_run_goes_on_at_the_next_sta
         except RuntimeStopped as error:
             ended.append(str(error))
 
-    async with trio.open_nursery() as nursery:
-        async with Runtime.open(tmp_path / "a.db", [agent]) as runtime, runtime.journal.news() as news:
-            run = await runtime.submit("desk", "Pay")
-            nursery.start_soon(wait, runtime, run.id)
-            while not await runtime.approvals():
-                await news.wait()
+    async with (
+        trio.open_nursery() as nursery,
+        Runtime.open(tmp_path / "a.db", [agent]) as runtime,
+        runtime.journal.news() as news,
+    ):
+        run = await runtime.submit("desk", "Pay")
+        nursery.start_soon(wait, runtime, run.id)
+        while not await runtime.approvals():
+            await news.wait()
     assert len(ended) == 1
     assert run.id in ended[0]
     async with Runtime.open(tmp_path / "a.db", [agent]) as runtime:
