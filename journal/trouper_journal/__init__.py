@@ -1,5 +1,6 @@
 """An append-only journal of events: store, codec, fold, verify. Knows nothing of agents."""
 
+from trouper_journal._canonical import canonical as canonical
 from trouper_journal._clock import Clock as Clock
 from trouper_journal._clock import SystemClock as SystemClock
 from trouper_journal._codec import Encoded as Encoded
@@ -58,7 +59,6 @@ from trouper_journal._tail import Arrivals as Arrivals
 from trouper_journal._tail import News as News
 from trouper_journal._tail import Tail as Tail
 from trouper_journal._values import Value as Value
-from trouper_journal._values import canonical as canonical
 from trouper_journal._values import check_value as check_value
 from trouper_journal._values import pack as pack
 from trouper_journal._values import pack_map as pack_map

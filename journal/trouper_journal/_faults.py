@@ -63,9 +63,7 @@ class FaultyStore:
         self, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
     ) -> Sequence[StreamHead]:
         """As the inner store."""
-        return await self._inner.streams(
-            label=label, prefix=prefix, wake_before=wake_before, after=after, limit=limit
-        )
+        return await self._inner.streams(label=label, prefix=prefix, wake_before=wake_before, after=after, limit=limit)
 
     async def next_wake(self, after: int) -> int | None:
         """As the inner store."""

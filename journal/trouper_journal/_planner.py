@@ -196,9 +196,7 @@ class _Draft:
         version = self.versions.get(stream)
         return version if version is not None else self._known_versions.get(stream, 0)
 
-    def _add(
-        self, write: PreparedWrite, version: int, proposal: Proposal, moment: int, records: list[Record]
-    ) -> None:
+    def _add(self, write: PreparedWrite, version: int, proposal: Proposal, moment: int, records: list[Record]) -> None:
         journal_id = self._journal_id
         stream = write.stream
         position = self.position

@@ -29,7 +29,6 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 
-
 class SQLiteStore:
     """The store over an opened file; made by ``SQLiteHost``."""
 
@@ -106,9 +105,7 @@ class SQLiteStore:
     ) -> Sequence[StreamHead]:
         """Streams in order of creation after the stream ``after``, by label, name prefix and due time."""
         return await self._read(
-            partial(
-                rows.list_streams, label=label, prefix=prefix, wake_before=wake_before, after=after, limit=limit
-            )
+            partial(rows.list_streams, label=label, prefix=prefix, wake_before=wake_before, after=after, limit=limit)
         )
 
     async def next_wake(self, after: int) -> int | None:

@@ -98,9 +98,7 @@ class SQLiteHost:
             await self._leave.wait()
         await self._close(loop, connections)
 
-    async def _open(
-        self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]
-    ) -> SQLiteStore:
+    async def _open(self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> SQLiteStore:
         # The caller's list, so that it can close the first where the second is refused.
         connections.append(writer := await self._connect())
         connections.append(reader := await self._connect())
