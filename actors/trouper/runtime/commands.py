@@ -39,6 +39,8 @@ from trouper.errors import (
     EditError,
     IdempotencyConflict,
     InvalidValue,
+    JournalCorrupt,
+    UnknownEvent,
     UnknownRun,
     VersionConflict,
 )
@@ -153,12 +155,15 @@ class Commands:
         return aiter(self.journal.streams(label=label, prefix="run/"))
 
     async def approvals(self) -> list[PendingApproval]:
-        """All calls that wait for a person, oldest run first."""
+        """All calls that wait for a person, oldest run first; runs that cannot be read here are left out."""
         found: list[PendingApproval] = []
         now = self.clock.now()
         for label in (AWAITING, IN_DOUBT, DRIFTED):
             async for head in self.runs(label):
-                state = await self.state(head.stream.removeprefix("run/"))
+                try:
+                    state = await self.state(head.stream.removeprefix("run/"))
+                except (UnknownEvent, JournalCorrupt):
+                    continue
                 waiting = state.awaiting if state.cancel is None else ()
                 found += [_pending(state, action) for action in waiting if not expired(action, now)]
         return sorted(found, key=lambda pending: pending.run)
