@@ -153,7 +153,8 @@ class Office:
         self, *agents: Agent, drift: DriftPolicy | None = None, options: RuntimeOptions | None = None
     ) -> AsyncIterator[Runtime]:
         """A life of the runtime over the journal; leave it and open another, as a restart does."""
-        options = options or RuntimeOptions()
+        # Whatever is under way when a life is left is under way for ever in these tests.
+        options = options or RuntimeOptions(drain=0.5)
         if drift is not None:
             options = attrs.evolve(options, drift=drift)
         async with Runtime.open(

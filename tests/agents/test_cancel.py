@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from tests.agents.office import Office, asks, happened, of, office, pending, types, until
+from tests.agents.office import asks, happened, of, office, pending, types, until
 
 from trouper import (
     ApprovalError,
@@ -407,19 +407,29 @@ async def test_other_runs_are_not_touched(tmp_path: Path) -> None:
         assert (await other.wait()).output == "Done."
 
 
-async def leave(desk: Office) -> str:
-    """Cancel a run and leave the runtime at once."""
-    async with desk.open() as runtime:
-        run = await runtime.submit("desk", "Go.")
-        await desk.stub.wait_requests(1)
-        await run.cancel(by="maria", reason="enough")
-        return run.id
+async def test_a_cancel_is_carried_out_though_the_runtime_is_left_at_once(tmp_path: Path) -> None:
+    """By a clock that stands still, nobody's patience ends: the run's end is not waited for in vain."""
+    never: list[Answer] = [Wait(trio.Event(), "never")]
+    async with office(tmp_path, never, clock=ManualClock()) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Go.")
+            await desk.stub.wait_requests(1)
+            await run.cancel(by="maria", reason="enough")
+        async with desk.commands() as commands:
+            assert (await commands.state(run.id)).phase == "cancelled"
+        async with desk.open() as runtime:
+            await ended(runtime.run(run.id))
+        assert len(desk.stub.requests) == 1
 
 
 async def test_a_cancel_outlives_the_process_that_took_it(tmp_path: Path) -> None:
     never: list[Answer] = [Wait(trio.Event(), "never")]
     async with office(tmp_path, never) as desk:
-        run_id = await leave(desk)
         async with desk.open() as runtime:
-            await ended(runtime.run(run_id))
+            run = await runtime.submit("desk", "Go.")
+            await desk.stub.wait_requests(1)
+        async with desk.commands() as commands:
+            await commands.cancel(run.id, by=MARIA, reason="enough")
+        async with desk.open() as runtime:
+            await ended(runtime.run(run.id))
         assert len(desk.stub.requests) == 1

@@ -169,7 +169,8 @@ class AgentActor(Actor[AgentMessage]):
     async def _decide(self, turn: _Turn) -> None:
         if self._planner.agent is None:
             self._planner = Planner(self._desk, self._desk.agents.get(turn.state.agent))
-        if self._desk.draining:
+        # A cancelled run is brought to its end also while the runtime stops: nothing begins by that.
+        if self._desk.draining and turn.state.cancel is None:
             return
         if self._fresh and not turn.state.ended:
             await self._follow_definition(turn)
@@ -177,6 +178,8 @@ class AgentActor(Actor[AgentMessage]):
         while True:
             now = self._desk.clock.now()
             steps = [step for step in decide(turn.state) if step not in done and _takes(step, now, turn)]
+            if self._desk.draining:
+                steps = [step for step in steps if not isinstance(step, QueryAction)]
             if not steps:
                 return
             for step in steps:
