@@ -66,7 +66,7 @@ class Job:
 
 async def drive(job: Job) -> Said:
     world = World(Path(job.effects))
-    made = {"add": world.adder, "send_email": world.mailer, "pay": world.keyed}
+    made = {"add": world.adder, "send_email": world.mailer, "pay": world.keyed, "hang": world.hanger}
     agent = Agent(
         "desk",
         "Do what is asked.",

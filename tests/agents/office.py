@@ -100,6 +100,17 @@ class World:
 
         return _tool(pay, effect="idempotent_write", **declared)
 
+    def hanger(self, **declared: object) -> AnyTool:
+        """``hang(n)``, which has its effect and never ends."""
+
+        async def hang(n: int) -> str:
+            """Hang."""
+            self.do(f"hang {n}")
+            await trio.sleep_forever()
+            raise AssertionError
+
+        return _tool(hang, **declared)
+
 
 def _tool(function: Callable[..., object], **declared: object) -> AnyTool:
     made = tool(**declared)(function)  # type: ignore[call-overload]  # declared by the test

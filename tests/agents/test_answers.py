@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.agents.child import child, driving
 from tests.agents.office import AnyTool, Office, asks, office, told, until
 
 from trouper import AI, Human, Limits, RunCancelled, Runtime, StepLimitExceeded, System, ToolCall, ToolMessage, tool
@@ -92,6 +93,35 @@ async def test_after_a_restart_and_a_cancel_the_lost_call_says_that_it_is_in_dou
             said = await hand_on(runtime, desk, result.messages)
             assert said[0] == "quick 1"
             assert str(said[1]).startswith("In doubt: the runtime stopped while it ran")
+
+
+async def test_after_a_kill_in_the_second_call_the_history_can_be_handed_on(tmp_path: Path) -> None:
+    script: list[Answer] = [asks(("add", {"n": 1}), ("hang", {"n": 2})), "Hello."]
+    async with office(tmp_path, script, lambda world: [world.adder(), world.hanger()]) as desk:
+        async with child(driving(desk, "add", "hang")) as process, desk.journal() as journal, journal.news() as news:
+            await process.ready()
+            done: set[str] = set()
+            while "action.receipted" not in done:
+                await news.wait()
+                done = {record.type async for record in journal.read_all()}
+            await process.kill()
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Go.", command_id="job")
+            assert run.repeated
+            (doubt,) = (await until(runtime, run.id, "in_doubt")).in_doubt
+            assert doubt.action == "0.1"
+            await run.cancel(by="maria")
+            with pytest.raises(RunCancelled):
+                await run.wait()
+            messages = (await run.result()).messages
+            first, second = await hand_on(runtime, desk, messages)
+            assert first == "added 1"
+            assert str(second).startswith("In doubt: the process was lost while it ran")
+        async with desk.open() as runtime:
+            assert (await runtime.run(run.id).result()).messages == messages
+        # Killed before or after its effect: from the journal both look alike.
+        assert desk.world.effects.count("add 1") == 1
+        assert desk.world.effects.count("hang 2") <= 1
 
 
 async def test_after_a_limit_the_history_can_be_handed_on(tmp_path: Path) -> None:
