@@ -117,8 +117,7 @@ class Opening(Generic[T]):
         assert self._nursery is not None
         if self._nursery.cancel_scope.cancel_called:
             # One of our tasks has crashed, which is a defect: its error must come out, in the nursery's own way.
-            with trio.CancelScope(shield=True):
-                await self._end_tasks()
+            await self._end_tasks_surely()
             return await self._manager.__aexit__(kind, error, trace)
         await self._leave()
         return None
@@ -130,9 +129,22 @@ class Opening(Generic[T]):
 
     async def _leave(self) -> None:
         """End the tasks, then the empty nursery, which thus wraps no error of the block in a group."""
-        with trio.CancelScope(shield=True):
-            await self._end_tasks()
+        interrupted = await self._end_tasks_surely()
         await self._manager.__aexit__(None, None, None)
+        if interrupted is not None:
+            raise interrupted
+
+    async def _end_tasks_surely(self) -> KeyboardInterrupt | None:
+        """End the tasks, in bounded time; Ctrl-C meanwhile is for afterwards, as the nursery must be left empty."""
+        interrupted: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with trio.CancelScope(shield=True):
+                    await self._end_tasks()
+            except KeyboardInterrupt as error:
+                interrupted = error
+            else:
+                return interrupted
 
     async def _end_tasks(self) -> None:
         answered = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import final
 
 import trio
@@ -38,6 +38,7 @@ class Company:
         self._grace = grace
         self._model_concurrency = model_concurrency
         self._system: ActorSystem | None = None
+        self._ready = trio.Event()
         self._stop = trio.Event()
         self._gone = trio.Event()
 
@@ -54,21 +55,27 @@ class Company:
 
     @asynccontextmanager
     async def open(
-        self, watchers: Sequence[Callable[[], Awaitable[None]]], bring_to_end: Callable[[], Awaitable[None]]
+        self,
+        watchers: Sequence[Callable[[], Awaitable[None]]],
+        bring_to_end: Callable[[], Awaitable[None]],
+        when_gone: Callable[[], None],
     ) -> AsyncIterator[None]:
         """Keep the actors for the length of a block.
 
         Args:
             watchers: Tasks that run beside the actors.
             bring_to_end: Called, shielded, when the block is left, to let what is under way come to its end.
+            when_gone: Called when no actor is left.
         """
         manager = trio.open_nursery()
         nursery = await manager.__aenter__()
+        # Not by `nursery.start`: cancelled, that would wait for the host, and the host for the end of the block.
+        nursery.start_soon(self._host, watchers, when_gone)
         try:
-            await nursery.start(self._host, watchers)
+            await self._ready.wait()
             yield
         except BaseException as error:
-            await self._close(nursery, bring_to_end)
+            await self._leave(manager, nursery, bring_to_end)
             if nursery.cancel_scope.cancel_called:
                 # One of our own tasks has crashed, which is a defect: its error must come out, in the nursery's way.
                 if await manager.__aexit__(type(error), error, error.__traceback__):
@@ -77,8 +84,23 @@ class Company:
             # What the block raised is the caller's: it leaves as it is, not in a group.
             await manager.__aexit__(None, None, None)
             raise
-        await self._close(nursery, bring_to_end)
+        await self._leave(manager, nursery, bring_to_end)
         await manager.__aexit__(None, None, None)
+
+    async def _leave(
+        self,
+        manager: AbstractAsyncContextManager[trio.Nursery],
+        nursery: trio.Nursery,
+        bring_to_end: Callable[[], Awaitable[None]],
+    ) -> None:
+        try:
+            await self._close(nursery, bring_to_end)
+        except KeyboardInterrupt:
+            # Again: do not wait for what is under way. The nursery must be left as nurseries are all the same.
+            self._stop.set()
+            nursery.cancel_scope.cancel()
+            await manager.__aexit__(None, None, None)
+            raise
 
     async def _close(self, nursery: trio.Nursery, bring_to_end: Callable[[], Awaitable[None]]) -> None:
         """Empty the nursery, so that leaving it waits for nothing that an outer cancel could come between."""
@@ -92,30 +114,25 @@ class Company:
                 await trio.lowlevel.checkpoint()
 
     @trio.lowlevel.enable_ki_protection
-    async def _host(
-        self,
-        watchers: Sequence[Callable[[], Awaitable[None]]],
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
+    async def _host(self, watchers: Sequence[Callable[[], Awaitable[None]]], when_gone: Callable[[], None]) -> None:
         with trio.CancelScope(shield=True):
             try:
-                await self._keep(watchers, task_status)
+                await self._keep(watchers)
             finally:
                 try:
                     await self._close_models()
                 finally:
                     self._gone.set()
+                    when_gone()
 
-    async def _keep(
-        self, watchers: Sequence[Callable[[], Awaitable[None]]], task_status: trio.TaskStatus[None]
-    ) -> None:
+    async def _keep(self, watchers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         async with open_system(name="trouper", clock=self._desk.clock) as system:
             self._system = system
             await self._hire(system)
             async with trio.open_nursery() as nursery:
                 for watcher in watchers:
                     nursery.start_soon(watcher)
-                task_status.started()
+                self._ready.set()
                 await self._stop.wait()
                 nursery.cancel_scope.cancel()
             with self._desk.clock.timeout(self._drain) as limit:

@@ -100,7 +100,7 @@ class Stage:
         self._company = Company(desk, drain=self._drain, grace=grace, model_concurrency=model_concurrency)
         self._watch = Watch(desk, self)
         watchers = (self._watch.listen, self._watch.ring_alarms, self._watch.put_on)
-        async with self._company.open(watchers, self._bring_to_end):
+        async with self._company.open(watchers, self._bring_to_end, self._note_freed):
             yield
 
     async def _bring_to_end(self) -> None:
@@ -120,16 +120,8 @@ class Stage:
 
     async def _emptied(self) -> None:
         """Wait until no run is in memory, or no actor is left to bring one to its end."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._cancel_when_gone, nursery.cancel_scope)
-            while self._live:
-                await self._freed.wait()
-            nursery.cancel_scope.cancel()
-
-    @trio.lowlevel.enable_ki_protection
-    async def _cancel_when_gone(self, scope: trio.CancelScope) -> None:
-        await self._company.gone.wait()
-        scope.cancel()
+        while self._live and not self._company.gone.is_set():
+            await self._freed.wait()
 
     # ---- coming and going
 
@@ -215,9 +207,12 @@ class Stage:
             self._watch.alarm(live.alarm)
         self._make_room()
 
-    def _make_room(self) -> None:
+    def _note_freed(self) -> None:
         self._freed.set()
         self._freed = trio.Event()
+
+    def _make_room(self) -> None:
+        self._note_freed()
         if self._left_out and not self._full:
             self._left_out = False
             self._watch.call()
