@@ -5,6 +5,10 @@ Theory. A cell has one task, ``run``. It lives one incarnation after another (``
 ends early when its instance raises, when a task that it owns raises or a child escalates (``fail``, which cancels the
 handler in progress), or when it is cancelled. What follows a failure is decided by the pure ``next_action``. However it
 ends, the children and owned tasks have ended first, and ``_end`` answers every ask and tells the watchers.
+
+The tasks of all actors run in one nursery, the system's; that children never outlive their supervisor is kept here
+(``_end_dependants``). A nursery for each supervisor, with the task that it takes to hold it, would cost as much as the
+two actors.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from trouper.errors import ActorError, ActorFailed, ActorStopped
 from trouper.kit._lifecycle import Incident, State, step
 from trouper.kit._mailbox import Mailbox, Slot
 from trouper.kit._messages import Reason, Terminated
-from trouper.kit._owned import OwnedNursery
+from trouper.kit._owned import OwnedNursery, StartSoon
 from trouper.kit._supervision import Action, Escalate, Restart, Supervision, next_action, recent
 
 logger = logging.getLogger("trouper.kit")
@@ -54,10 +58,7 @@ class Supervisor(Protocol):
 
     path: str
     children: dict[str, Cell]
-
-    def start_soon(self, fn: Callable[[], Awaitable[None]], /, *, name: str) -> None:
-        """Start a task in the supervisor's nursery."""
-        ...
+    state: State
 
     def fail(self, error: Exception) -> None:
         """A child escalated."""
@@ -75,10 +76,18 @@ class Counters:
 
 @attrs.frozen
 class Surroundings:
-    """What all cells of a system share."""
+    """What all cells of a system share.
+
+    Attributes:
+        clock: Source of time.
+        counters: What is counted.
+        start: Starts a task in the system's nursery, in which all actors run. An actor ends its children before it
+            ends itself, so that none is left without a supervisor; a nursery for each would cost as much as an actor.
+    """
 
     clock: Clock
     counters: Counters
+    start: StartSoon
 
 
 class Cell:
@@ -115,9 +124,15 @@ class Cell:
         self.watched: dict[Cell, None] | None = None
 
     def begin(self, make: Callable[[], Behaviour]) -> None:
-        """Start the task in the supervisor's nursery and enter the tree."""
+        """Start the task and enter the tree.
+
+        Raises:
+            ActorStopped: The supervisor has ended.
+        """
+        if not self.parent.state.alive:
+            raise ActorStopped(self.parent.path)
         self.make = make
-        self.parent.start_soon(self.run, name=self.path)
+        self.shared.start(self.run, name=self.path)
         self.parent.children[self.name] = self
         self.shared.counters.spawned += 1
 
@@ -126,7 +141,7 @@ class Cell:
         if not self.state.alive:
             raise ActorStopped(self.path)
         if self._owned is None:
-            self._owned = OwnedNursery(self.parent.start_soon, self.path)
+            self._owned = OwnedNursery(self.shared.start, self.path)
         self._owned.start_soon(fn, name=name)
 
     def request_stop(self) -> None:
@@ -209,10 +224,9 @@ class Cell:
             with self._scope:
                 await self.shelter(self._perform)
         finally:
-            # A task that is being cancelled may start another: that opens a new nursery, which is closed in its turn.
-            while self._owned is not None:
-                owned, self._owned = self._owned, None
-                await owned.close()
+            # A task that is being cancelled may start another, or a child: they are ended in their turn.
+            while self._owned is not None or self.children:
+                await self._end_dependants()
         failure = self._failure
         if failure is not None:
             self._settle_hands(ActorFailed(self.path, failure))
@@ -220,6 +234,18 @@ class Cell:
             self._halted = False
             self._scope = trio.CancelScope()
         return failure
+
+    async def _end_dependants(self) -> None:
+        """Cancel owned tasks and children and wait for them, as the end of a nursery would: not to be cancelled."""
+        for child in self.children.values():
+            child.cancel()
+        if self._owned is not None:
+            owned, self._owned = self._owned, None
+            await owned.close()
+        if self.children:
+            with trio.CancelScope(shield=True):
+                for child in list(self.children.values()):
+                    await child.wait_ended()
 
     async def shelter(self, fn: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
         """Run ``fn`` for this actor: what it raises is the actor's failure; a cancellation passes through."""

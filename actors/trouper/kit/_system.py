@@ -49,7 +49,7 @@ class ActorSystem(metaclass=NoPublicConstructor):
 
     def __init__(self, root: Root, clock: Clock) -> None:
         self._root = root
-        self._shared = Shared(clock, Counters(), self)
+        self._shared = Shared(clock, Counters(), root.start_soon, self)
 
     @property
     def name(self) -> str:
