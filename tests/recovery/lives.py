@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import sys
 import traceback
 from collections import Counter
@@ -65,7 +66,7 @@ class Life:
     """A life of the process.
 
     Attributes:
-        signal: What killed it; 0 where it came to its own end.
+        signal: What ended it; 0 where it came to its own end.
         said: How it ended: the run's label, or a traceback.
         failed: Whether it ended by an exception.
         settles: Whether there was a person to settle doubts.
@@ -242,6 +243,9 @@ def play(job: Job, directory: Path) -> Played:
 def one_life(stage: Stage, *, settle: bool) -> tuple[Sight, Life]:
     """How it finds the run, and the life itself."""
     killed_by, said = in_fork(partial(live, stage, settle))
+    if killed_by == 0 and said[-1] == "KeyboardInterrupt":
+        # Not killed by it, but ended: nothing else is to come out of a program that was interrupted.
+        killed_by, said = signal.SIGINT, said[:1]
     first, *rest = said
     effects, requests = (cast("list[Entry]", ledger.lines()) for ledger in (stage.effects, stage.requests))
     life = Life(killed_by, "", effects=effects, requests=requests, settles=settle)

@@ -33,11 +33,16 @@ effect (K4); in a tool after its effect (K5)."""
 
 @attrs.frozen
 class Kill:
-    """Where a life ends: at the nth time that it comes to a point, from 1."""
+    """Where a life ends: at the nth time that it comes to a point, from 1.
+
+    Attributes:
+        times: At how many times in a row the signal is sent, where the process can survive it for a while.
+    """
 
     point: Point
     nth: int
     signal: int = signal.SIGKILL
+    times: int = 1
 
 
 @attrs.define
@@ -50,7 +55,9 @@ class Fate:
     def reach(self, point: Point) -> None:
         """Come to a point, and maybe no further."""
         self.passed[point] += 1
-        if self.kill is not None and self.kill.point == point and self.kill.nth == self.passed[point]:
+        if self.kill is None or self.kill.point != point:
+            return
+        if self.kill.nth <= self.passed[point] < self.kill.nth + self.kill.times:
             os.kill(os.getpid(), self.kill.signal)
 
 

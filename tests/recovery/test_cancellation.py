@@ -77,6 +77,35 @@ async def test_invariant_13_a_done_effect_is_receipted_though_the_program_is_can
         assert desk.world.effects == ["pay"]
 
 
+@pytest.mark.parametrize("moment", range(0, 60, 3))
+async def test_case_04_cancelled_while_it_opens_a_program_comes_to_its_end(tmp_path: Path, moment: int) -> None:
+    """After so many steps of the event loop, from the opening of the file to the first request."""
+    steps = 0
+
+    class Count(trio.abc.Instrument):
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == moment:
+                scope.cancel()
+
+    async with office(tmp_path, ["done"], done=False) as desk:
+        counting = Count()
+        with trio.CancelScope() as scope:
+            trio.lowlevel.add_instrument(counting)
+            try:
+                async with desk.open() as runtime:
+                    await runtime.submit("desk", "go")
+                    scope.cancel()
+                    await trio.sleep_forever()
+            finally:
+                trio.lowlevel.remove_instrument(counting)
+        assert scope.cancelled_caught
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "go", command_id="again")
+            assert (await run.wait()).output == "done"
+
+
 async def test_case_04_cancelled_with_a_reply_under_way_journals_it_and_starts_nothing(tmp_path: Path) -> None:
     scope = trio.CancelScope()
 
