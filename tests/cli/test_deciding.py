@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Journals
-from tests.cli.program import complaint, daemon, objects, ok, one_object, trouper
+from tests.cli.program import called, complaint, daemon, objects, ok, ok_called, one_object, trouper
 
 
 def events(journal: Path, run: str, kind: str) -> list[dict[str, object]]:
     """Fields of a run's events of one type."""
-    found = one_object(ok("show", journal, run, "--json"))["events"]
+    found = one_object(ok_called("show", journal, run, "--json"))["events"]
     assert isinstance(found, list)
     return [event["data"] for event in found if event["type"] == kind]
 
@@ -84,10 +84,10 @@ def test_an_edit_that_does_not_fit_is_refused_and_the_call_still_waits(
     tmp_path: Path, journals: Journals, edit: str, why: str
 ) -> None:
     run = journals.waiting(journal := tmp_path / "agents.db")
-    done = trouper("approve", journal, f"{run}/0.0", "--arguments", edit)
+    done = called("approve", journal, f"{run}/0.0", "--arguments", edit)
     assert done.returncode == 2
     assert why in complaint(done)
-    assert one_object(ok("approvals", journal, "--json"))["action"] == f"{run}/0.0"
+    assert one_object(ok_called("approvals", journal, "--json"))["action"] == f"{run}/0.0"
 
 
 def test_repeating_a_decision_changes_nothing_and_the_opposite_is_a_conflict(
@@ -116,10 +116,10 @@ def test_each_of_two_calls_gets_its_own_decision(tmp_path: Path, journals: Journ
 @pytest.mark.parametrize("action", ["{run}", "{run}/0", "0.0", "{run}/7.0", "ZZZ/0.0"])
 def test_an_action_that_is_not_there(tmp_path: Path, journals: Journals, action: str) -> None:
     run = journals.waiting(journal := tmp_path / "agents.db")
-    done = trouper("approve", journal, action.format(run=run))
+    done = called("approve", journal, action.format(run=run))
     assert done.returncode == 3
     assert complaint(done)
-    assert len(objects(ok("approvals", journal, "--json"))) == 1
+    assert len(objects(ok_called("approvals", journal, "--json"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_doubt_is_settled_by_a_named_person_with_evidence(tmp_path: Path, verd
 
 def test_resolving_what_is_in_no_doubt_is_a_conflict(tmp_path: Path, journals: Journals) -> None:
     run = journals.waiting(journal := tmp_path / "agents.db")
-    done = trouper("resolve", journal, f"{run}/0.0", "applied")
+    done = called("resolve", journal, f"{run}/0.0", "applied")
     assert done.returncode == 4
     assert "not in doubt: it is awaiting" in complaint(done)
 
@@ -173,7 +173,7 @@ def test_what_is_over_cannot_be_cancelled_resumed_or_given_more_steps(tmp_path: 
     run = journals.ended(journal := tmp_path / "agents.db")
     commands: list[Sequence[str]] = [("cancel",), ("resume",), ("raise-limit", "--steps", "1")]
     for name, *rest in commands:
-        done = trouper(name, journal, run, *rest)
+        done = called(name, journal, run, *rest)
         assert done.returncode == 4
         assert "succeeded" in complaint(done)
 

@@ -6,16 +6,23 @@ import json
 import signal
 from pathlib import Path
 
-from tests.cli.program import AGENTS, complaint, objects, ok, one_object, started, trouper
+import pytest
+from tests.cli.program import AGENTS, called, complaint, objects, ok, ok_called, one_object, started, trouper
 
 
 def lines(file: Path) -> list[dict[str, object]]:
     return objects(file.read_text())
 
 
-def test_the_demo_survives_three_kills_with_one_effect_and_one_bill(tmp_path: Path) -> None:
-    journal = tmp_path / "demo.db"
-    facts = one_object(ok("demo", "--json", "--journal", journal))
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A demo that was played: its journal, and the facts that it gave."""
+    journal = tmp_path_factory.mktemp("demo") / "demo.db"
+    return journal, one_object(ok("demo", "--json", "--journal", journal))
+
+
+def test_the_demo_survives_three_kills_with_one_effect_and_one_bill(played: tuple[Path, dict[str, object]]) -> None:
+    journal, facts = played
     assert facts["ok"] is True
     assert isinstance(kills := facts["kills"], list)
     assert [(kill["signal"], kill["when"]) for kill in kills] == [
@@ -25,24 +32,23 @@ def test_the_demo_survives_three_kills_with_one_effect_and_one_bill(tmp_path: Pa
     ]
     assert len({kill["process"] for kill in kills}) == 3
     # One effect, though two processes asked for it, under one key.
-    (ticket,) = lines(tmp_path / "demo.tickets.jsonl")
-    asked = lines(tmp_path / "demo.calls.jsonl")
+    (ticket,) = lines(journal.parent / "demo.tickets.jsonl")
+    asked = lines(journal.parent / "demo.calls.jsonl")
     assert [call["key"] for call in asked] == [ticket["key"]] * 2
     assert asked[0]["process"] == kills[2]["process"] != asked[1]["process"]
     # One bill: each reply of the model was asked for once.
-    assert [request["turn"] for request in lines(tmp_path / "demo.bill.jsonl")] == [0, 1, 2]
+    assert [request["turn"] for request in lines(journal.parent / "demo.bill.jsonl")] == [0, 1, 2]
     assert isinstance(seconds := facts["seconds"], float)
     assert seconds > 0
 
 
-def test_the_demos_journal_tells_the_story_to_every_other_command(tmp_path: Path) -> None:
-    journal = tmp_path / "demo.db"
-    facts = one_object(ok("demo", "--json", "--journal", journal))
-    (row,) = objects(ok("runs", journal, "--json"))
+def test_the_demos_journal_tells_the_story_to_every_other_command(played: tuple[Path, dict[str, object]]) -> None:
+    journal, facts = played
+    (row,) = objects(ok_called("runs", journal, "--json"))
     assert (row["run"], row["agent"], row["label"]) == (facts["run"], "desk", "succeeded")
-    assert one_object(ok("verify", journal, "--json"))["root"] == facts["verify"]["root"]  # type: ignore[index]
-    assert one_object(ok("replay", journal, "--json"))["ok"] is True
-    events = one_object(ok("show", journal, str(facts["run"]), "--json"))["events"]
+    assert one_object(ok_called("verify", journal, "--json"))["root"] == facts["verify"]["root"]  # type: ignore[index]
+    assert one_object(ok_called("replay", journal, "--json"))["ok"] is True
+    events = one_object(ok_called("show", journal, str(facts["run"]), "--json"))["events"]
     assert isinstance(events, list)
     types = [event["type"] for event in events]
     assert types.count("model.requested") == types.count("model.responded") == 3
@@ -79,9 +85,9 @@ def test_a_claim_that_is_not_true_fails_the_demo(tmp_path: Path) -> None:
     done = trouper("demo", "--journal", tmp_path / "demo.db")
     assert done.returncode == 1
     assert "FALSE  one effect" in done.stdout
-    facts = trouper("demo", "--journal", tmp_path / "demo.db")
-    assert facts.returncode == 4
-    assert "exists already" in complaint(facts)
+    again = called("demo", "--journal", tmp_path / "demo.db")
+    assert again.returncode == 4
+    assert "exists already" in complaint(again)
 
 
 def test_keep_keeps_the_journal_and_says_where(tmp_path: Path) -> None:
@@ -104,6 +110,6 @@ def test_ctrl_c_ends_the_demo_its_daemon_and_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    done = trouper("demo", "--journal", tmp_path / "no" / "demo.db")
+    done = called("demo", "--journal", tmp_path / "no" / "demo.db")
     assert done.returncode == 5
     assert complaint(done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from tests.cli.program import ROOT, ok
+from tests.cli.program import ROOT, ok_called
 
 from trouper.cli.codes import Exit
 
@@ -13,19 +13,19 @@ PAGE = (ROOT / "docs" / "cli.md").read_text()
 
 
 def test_every_command_is_described_with_options_that_it_has() -> None:
-    listed = [line.split()[0] for line in ok("--help").partition("Commands:")[2].splitlines()[1:15]]
+    listed = [line.split()[0] for line in ok_called("--help").partition("Commands:")[2].splitlines()[1:15]]
     shown: dict[str, set[str]] = {}
     for line in re.findall(r"^trouper (.+)$", PAGE, re.MULTILINE):
         name, *words = shlex.split(line, comments=True)
         shown.setdefault(name, set()).update(word for word in words if word.startswith("--"))
     assert shown.keys() == set(listed)
     for name, options in shown.items():
-        text = ok(name, "--help")
+        text = ok_called(name, "--help")
         assert all(option in text for option in options), name
 
 
 def test_every_option_of_run_is_described() -> None:
-    options = set(re.findall(r"(--[a-z-]+)", ok("run", "--help"))) - {"--help", "--json", "--debug"}
+    options = set(re.findall(r"(--[a-z-]+)", ok_called("run", "--help"))) - {"--help", "--json", "--debug"}
     assert options <= set(re.findall(r"`(--[a-z-]+)", PAGE))
 
 

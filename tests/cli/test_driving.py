@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.agents import HOSTILE
 from tests.cli.conftest import Journals
-from tests.cli.program import AGENTS, complaint, daemon, objects, ok, one_object, started, trouper
+from tests.cli.program import AGENTS, complaint, daemon, objects, ok, ok_called, one_object, started, trouper
 
 
 def run(agent: str, *rest: str | Path) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def test_the_answer_alone_goes_to_standard_output_and_the_way_to_standard_error(
     assert 'maria         asks asker: "How is INC-1?"' in done.stderr
     assert '0.0 returns {"ticket":"INC-1","status":"open"}' in done.stderr
     assert done.stderr.splitlines()[-1] == "succeeded after 3 steps; 20 tokens in, 10 out"
-    (row,) = objects(ok("runs", tmp_path / "trouper.db", "--json"))
+    (row,) = objects(ok_called("runs", tmp_path / "trouper.db", "--json"))
     assert row["label"] == "succeeded"
 
 
@@ -36,7 +36,7 @@ def test_the_same_command_id_is_the_same_run_and_other_content_a_conflict(tmp_pa
     again = trouper(*run("asker", "A", *given))
     assert (again.returncode, again.stdout) == (0, first.stdout)
     assert again.stderr.splitlines()[0] == first.stderr.splitlines()[0] + "; this command was given before"
-    assert len(objects(ok("runs", tmp_path / "j.db", "--json"))) == 1
+    assert len(objects(ok_called("runs", tmp_path / "j.db", "--json"))) == 1
     other = trouper(*run("asker", "B", *given))
     assert other.returncode == 4
     assert "submit:mail-1" in complaint(other)
@@ -100,11 +100,11 @@ def test_a_failed_run_goes_on_once_its_provider_is_back(tmp_path: Path) -> None:
     failed = trouper(*run("broken", "Hello"), cwd=tmp_path)
     assert failed.returncode == 1
     (tmp_path / "outage").unlink()
-    name = str(one_object(ok("runs", tmp_path / "trouper.db", "--json"))["run"])
-    assert f"trouper resume {tmp_path}/trouper.db {name}" in ok("show", tmp_path / "trouper.db", name)
+    name = str(one_object(ok_called("runs", tmp_path / "trouper.db", "--json"))["run"])
+    assert f"trouper resume {tmp_path}/trouper.db {name}" in ok_called("show", tmp_path / "trouper.db", name)
     ok("resume", tmp_path / "trouper.db", name, "--as", "maria", "--reason", "it is back")
     assert ok(*run("broken", "--resume", name), cwd=tmp_path) == "turn 0\n"
-    assert 'maria         lets the run go on: "it is back"' in ok("show", tmp_path / "trouper.db", name)
+    assert 'maria         lets the run go on: "it is back"' in ok_called("show", tmp_path / "trouper.db", name)
 
 
 def test_the_step_limit_can_be_given(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_run_whose_agent_has_changed_is_held_until_somebody_adopts_it(tmp_path
     (file := tmp_path / "mine.py").write_text(source)
     with started("run", f"{file}:desk", "Close it", cwd=tmp_path) as process:
         process.read_until(process.err, "trouper deny")
-    name = str(one_object(ok("runs", tmp_path / "trouper.db", "--json"))["run"])
+    name = str(one_object(ok_called("runs", tmp_path / "trouper.db", "--json"))["run"])
     ok("approve", tmp_path / "trouper.db", f"{name}/0.0")
     file.write_text(source.replace("requires_approval=True)\ndef close_ticket", "timeout=9)\ndef close_ticket"))
     with started("run", f"{file}:desk", "--resume", name, cwd=tmp_path) as process:
@@ -209,9 +209,9 @@ def test_a_run_whose_agent_has_changed_is_held_until_somebody_adopts_it(tmp_path
         command = shlex.split(lines[-1])
         process.process.send_signal(signal.SIGINT)
         assert process.end()[0] == 130
-    assert "drifted" in ok("runs", tmp_path / "trouper.db")
+    assert "drifted" in ok_called("runs", tmp_path / "trouper.db")
     assert ok(*command[1:], "--as", "maria", cwd=tmp_path) == "Closed.\n"
-    assert "maria         lets the run go on under definition" in ok("show", tmp_path / "trouper.db", name)
+    assert "maria         lets the run go on under definition" in ok_called("show", tmp_path / "trouper.db", name)
 
 
 def test_what_a_model_wrote_is_shown_to_the_approver_and_never_obeyed(tmp_path: Path, journals: Journals) -> None:
@@ -221,4 +221,4 @@ def test_what_a_model_wrote_is_shown_to_the_approver_and_never_obeyed(tmp_path: 
         assert "\\u202egpj.exe\\u2066" in text
         assert all(char.isprintable() or char == "\n" for char in text)
         assert "\n# approved" not in text
-    assert one_object(ok("approvals", journal, "--json"))["arguments"] == {"ticket": HOSTILE}
+    assert one_object(ok_called("approvals", journal, "--json"))["arguments"] == {"ticket": HOSTILE}

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Journals
-from tests.cli.program import complaint, daemon, ended_run, objects, ok, one_object, started, trouper, waiting_run
+from tests.cli.program import (
+    called,
+    complaint,
+    daemon,
+    ended_run,
+    objects,
+    ok,
+    ok_called,
+    one_object,
+    started,
+    waiting_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,38 +43,38 @@ def test_runs_lists_each_run_with_agent_status_age_and_events(journal: Path) -> 
 
 
 def test_runs_as_json_has_one_object_for_each_run(journal: Path) -> None:
-    found = objects(ok("runs", journal, "--json"))
+    found = objects(ok_called("runs", journal, "--json"))
     assert [row["agent"] for row in found] == ["asker", "endless", "desk"]
     assert all({"run", "label", "asked_at", "events", "position", "wake_at"} <= row.keys() for row in found)
 
 
 def test_runs_of_one_label(journal: Path) -> None:
-    (row,) = objects(ok("runs", journal, "--label", "awaiting_approval", "--json"))
+    (row,) = objects(ok_called("runs", journal, "--label", "awaiting_approval", "--json"))
     assert row["agent"] == "desk"
 
 
 def test_a_label_that_no_run_has_is_answered_with_those_there_are(journal: Path) -> None:
-    done = trouper("runs", journal, "--label", "awaiting")
+    done = called("runs", journal, "--label", "awaiting")
     assert (done.returncode, done.stdout) == (0, "")
     for label in ("succeeded (1)", "failed (1)", "awaiting_approval (1)"):
         assert label in done.stderr
 
 
 def test_runs_shows_the_newest_and_says_that_there_are_more(journal: Path) -> None:
-    done = trouper("runs", journal, "-n", "1")
+    done = called("runs", journal, "-n", "1")
     assert [row.split()[1] for row in done.stdout.splitlines()[1:]] == ["desk"]
     assert "2 older runs" in done.stderr
-    assert len(ok("runs", journal, "-n", "0").splitlines()) == 4
+    assert len(ok_called("runs", journal, "-n", "0").splitlines()) == 4
 
 
 def test_show_tells_each_event_in_one_line_and_then_the_answer(journal: Path) -> None:
-    run = str(objects(ok("runs", journal, "--label", "succeeded", "--json"))[0]["run"])
+    run = str(objects(ok_called("runs", journal, "--label", "succeeded", "--json"))[0]["run"])
     text = ok("show", journal, run)
     lines = text.splitlines()
     assert lines[0] == f"run {run}  succeeded"
     assert "asked by tester (asserted, api)" in lines[1]
     told = [line for line in lines if line.lstrip().startswith("+")]
-    assert len(told) == len(one_object(ok("show", journal, run, "--json"))["events"])  # type: ignore[arg-type]
+    assert len(told) == len(one_object(ok_called("show", journal, run, "--json"))["events"])  # type: ignore[arg-type]
     assert 'tester        asks asker: "Please, asker"' in told[0]
     assert 'model         wants lookup({"ticket": "INC-1"})' in text
     assert '0.0 returns {"ticket":"INC-1","status":"open"}' in text
@@ -71,8 +82,8 @@ def test_show_tells_each_event_in_one_line_and_then_the_answer(journal: Path) ->
 
 
 def test_show_as_json_is_one_object_with_state_and_events(journal: Path) -> None:
-    run = str(objects(ok("runs", journal, "--label", "succeeded", "--json"))[0]["run"])
-    found = one_object(ok("show", journal, run, "--json"))
+    run = str(objects(ok_called("runs", journal, "--label", "succeeded", "--json"))[0]["run"])
+    found = one_object(ok_called("show", journal, run, "--json"))
     assert found["label"] == "succeeded"
     assert found["output"] == "It is open.\nReally \x1b[31mred\x1b[0m."
     assert found["usage"] == {"input_tokens": 20, "output_tokens": 10, "unknown": 0}
@@ -85,8 +96,8 @@ def test_show_as_json_is_one_object_with_state_and_events(journal: Path) -> None
 
 
 def test_show_says_what_a_run_waits_for_and_the_very_command(journal: Path) -> None:
-    run = str(objects(ok("runs", journal, "--label", "awaiting_approval", "--json"))[0]["run"])
-    lines = ok("show", journal, run).splitlines()
+    run = str(objects(ok_called("runs", journal, "--label", "awaiting_approval", "--json"))[0]["run"])
+    lines = ok_called("show", journal, run).splitlines()
     assert any("wants to call close_ticket (idempotent_write)" in line for line in lines)
     assert '  ticket = "INC-1"' in lines
     (command,) = [line.strip() for line in lines if "trouper approve" in line]
@@ -94,27 +105,27 @@ def test_show_says_what_a_run_waits_for_and_the_very_command(journal: Path) -> N
 
 
 def test_show_says_how_a_run_at_its_limit_goes_on(journal: Path) -> None:
-    run = str(objects(ok("runs", journal, "--label", "failed", "--json"))[0]["run"])
-    assert f"trouper raise-limit {journal} {run} --steps" in ok("show", journal, run)
+    run = str(objects(ok_called("runs", journal, "--label", "failed", "--json"))[0]["run"])
+    assert f"trouper raise-limit {journal} {run} --steps" in ok_called("show", journal, run)
 
 
 @pytest.mark.parametrize("change", [str, str.lower, lambda run: run[:-1], lambda run: run[:24].lower()])
 def test_show_takes_the_beginning_of_a_run_id(journal: Path, change: object) -> None:
     assert callable(change)
-    run = str(objects(ok("runs", journal, "--json"))[1]["run"])
-    assert one_object(ok("show", journal, change(run), "--json"))["run"] == run
+    run = str(objects(ok_called("runs", journal, "--json"))[1]["run"])
+    assert one_object(ok_called("show", journal, change(run), "--json"))["run"] == run
 
 
 def test_a_beginning_that_several_runs_share_is_refused_with_their_names(journal: Path) -> None:
-    runs = [str(row["run"]) for row in objects(ok("runs", journal, "--json"))]
-    done = trouper("show", journal, "0")
+    runs = [str(row["run"]) for row in objects(ok_called("runs", journal, "--json"))]
+    done = called("show", journal, "0")
     assert done.returncode == 2
     assert all(run in complaint(done) for run in runs)
 
 
 @pytest.mark.parametrize("name", ["ZZZ", "%", "_", "0_", "no/such"])
 def test_a_run_that_is_not_there(journal: Path, name: str) -> None:
-    done = trouper("show", journal, name)
+    done = called("show", journal, name)
     assert (done.returncode, done.stdout) == (3, "")
     assert complaint(done) == f"there is no run {name} in this journal"
 
@@ -128,32 +139,34 @@ def test_approvals_has_everything_that_a_decision_needs(journal: Path) -> None:
     assert isinstance(requester := found["requested_by"], dict)
     assert requester["id"] == "tester"
     assert found["expires_at"] is None
-    text = ok("approvals", journal)
+    text = ok_called("approvals", journal)
     for fact in (found["digest"], found["action"], "desk, asked by tester, wants to call close_ticket"):
         assert str(fact) in text
 
 
 def test_approvals_of_a_journal_where_nothing_waits(tmp_path: Path, journals: Journals) -> None:
     journals.ended(path := tmp_path / "j.db")
-    done = trouper("approvals", path)
+    done = called("approvals", path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing waits for a person\n")
 
 
 def test_tail_prints_the_last_records_and_ends_when_told_not_to_follow(journal: Path) -> None:
     everything = ok("tail", journal, "--no-follow", "--after", "0").splitlines()
     assert [int(line.split()[0]) for line in everything] == list(range(1, len(everything) + 1))
-    assert ok("tail", journal, "--no-follow", "-n", "3").splitlines() == everything[-3:]
-    assert ok("tail", journal, "--no-follow", "--after", str(len(everything) - 2)).splitlines() == everything[-2:]
+    assert ok_called("tail", journal, "--no-follow", "-n", "3").splitlines() == everything[-3:]
+    assert (
+        ok_called("tail", journal, "--no-follow", "--after", str(len(everything) - 2)).splitlines() == everything[-2:]
+    )
 
 
 def test_tail_that_begins_in_the_middle_of_a_run_knows_its_tools(journal: Path) -> None:
-    (line,) = ok("tail", journal, "--no-follow", "-n", "1").splitlines()
+    (line,) = ok_called("tail", journal, "--no-follow", "-n", "1").splitlines()
     assert line.split()[3:6] == ["close_ticket", "0.0", "waits"]
 
 
 def test_tail_of_one_run(journal: Path) -> None:
-    run = str(objects(ok("runs", journal, "--json"))[0]["run"])
-    records = objects(ok("tail", journal, "--no-follow", "--after", "0", "--run", run[:20], "--json"))
+    run = str(objects(ok_called("runs", journal, "--json"))[0]["run"])
+    records = objects(ok_called("tail", journal, "--no-follow", "--after", "0", "--run", run[:20], "--json"))
     assert {record["stream"] for record in records} == {f"run/{run}"}
     assert records[-1]["type"] == "run.succeeded"
 

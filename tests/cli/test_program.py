@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Journals
-from tests.cli.program import AGENTS, PATIENCE, complaint, environment, ok, trouper
+from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, trouper
 
 COMMANDS = [
     "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "cancel", "resume", "raise-limit",
@@ -66,7 +66,7 @@ def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command:
         "resume": ["X"],
         "raise-limit": ["X", "--steps", "1"],
     }
-    done = trouper(command, tmp_path / "tpyo.db", *rest.get(command, []))
+    done = called(command, tmp_path / "tpyo.db", *rest.get(command, []))
     assert (done.returncode, done.stdout) == (3, "")
     assert complaint(done) == f"there is no journal {tmp_path / 'tpyo.db'}"
     assert list(tmp_path.iterdir()) == []
@@ -84,7 +84,7 @@ def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command:
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(given: list[str], why: str) -> None:
-    done = trouper(*given)
+    done = called(*given)
     assert done.returncode == 2
     assert why in complaint(done)
 
