@@ -160,6 +160,10 @@ class Child:
         assert await self._process.wait() == 0
         return told
 
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     async def kill(self) -> None:
         """SIGKILL."""
         self._process.kill()
