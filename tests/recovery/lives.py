@@ -22,7 +22,7 @@ import attrs
 import cattrs
 import trio
 from tests.recovery.plays import PLAYS
-from tests.recovery.scenario import Fate, Job, Ledger, Stage, fateful
+from tests.recovery.scenario import Fate, Job, Ledger, SeededEntropy, Stage, StandingClock, fateful
 
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.events import REGISTRY
@@ -49,6 +49,7 @@ class Sight:
         difference: The first difference that the replay check finds.
         unanswered: What is wrong with the answers to calls.
         answers: What the model is told of its calls.
+        chain: The digest over all messages.
     """
 
     run: str = ""
@@ -58,6 +59,7 @@ class Sight:
     difference: str = ""
     unanswered: list[str] = attrs.Factory(list)
     answers: list[str] = attrs.Factory(list)
+    chain: str = ""
     output: str | None = None
 
 
@@ -129,10 +131,13 @@ async def live(stage: Stage, settle: bool, say: Callable[[str], None]) -> None:
     Says how it finds the run, and, if it lives to, how it ended and how it leaves the run.
     """
     agent = PLAYS[stage.job.play](stage)
+    seed = stage.job.seed
+    clock = None if seed is None else StandingClock()
+    entropy = None if seed is None else SeededEntropy(seed)
     with trio.fail_after(LONGEST):
-        async with Journal.open(stage.journal, registry=REGISTRY, wrap=fateful(stage.fate)) as journal:
+        async with Journal.open(stage.journal, registry=REGISTRY, clock=clock, wrap=fateful(stage.fate)) as journal:
             say(json.dumps(attrs.asdict(await look(journal))))
-            async with Runtime.over(journal, [agent]) as runtime:
+            async with Runtime.over(journal, [agent], clock=clock, entropy=entropy) as runtime:
                 run = await runtime.submit("desk", "go", command_id="job")
                 label = await attend(runtime, run, stage, settle=settle)
             say(json.dumps([label, stage.fate.passed]))
@@ -193,6 +198,7 @@ async def look(journal: Journal) -> Sight:
         difference=str(difference or ""),
         unanswered=unanswered(state.messages),
         answers=[str(message.content) for message in state.messages if isinstance(message, ToolMessage)],
+        chain=state.chain.hex(),
         output=state.output,
     )
 
@@ -269,7 +275,9 @@ CONVERTER = _converter()
 
 
 def warm_up(directory: Path) -> None:
-    """Have done once what each life would do again: pydantic is imported when the first tool is made."""
+    """Have done once what each life would do again: libraries are imported where they are first needed."""
+    import openai.resources.chat.completions  # noqa: F401
+
     PLAYS["turns"](Stage(Job("warm-up", (("queryable_write-sync",),)), directory, Fate()))
     # A fork copies what it touches; the collector would touch everything.
     gc.freeze()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+import trio.testing
 from tests.recovery.scenario import Stage, model, turns_agent
 
 from trouper.agent import Agent
 from trouper.core.conversation import AI
 from trouper.testing import calls, raw_call
-from trouper.tools import ToolContext, tool
+from trouper.tools import Absent, Found, Tool, ToolContext, tool
+from trouper_adapters.openai import OpenAIModel
 
 
 def adding(stage: Stage, *replies: AI) -> Agent:
@@ -47,10 +50,52 @@ def no_ids(stage: Stage) -> Agent:
     return adding(stage, calls(*(raw_call("add", f'{{"n":{n}}}') for n in (1, 2))))
 
 
+LETTERS = ("a", "b", "c")
+
+
+def three_at_once(stage: Stage) -> Agent:
+    """Three calls in one reply, which end in an order of their own; after a restart, in another.
+
+    Each ends when what ended before it has its receipt.
+    """
+    order = ("b", "c", "a") if stage.life == 0 else ("a", "c", "b")
+    entered: set[str] = set()
+    ended: dict[str, int] = {}
+    commits = stage.fate.passed
+
+    async def in_order(name: str) -> None:
+        entered.add(name)
+        await trio.testing.wait_all_tasks_blocked()
+        before = [other for other in order[: order.index(name)] if other in entered]
+        while any(other not in ended or commits["after"] <= ended[other] for other in before):
+            await stage.fate.committed.wait()
+
+    def make(name: str) -> Tool[..., object]:
+        def query(ctx: ToolContext) -> Found | Absent:
+            done = [line for line in stage.effects.lines() if line["key"] == ctx.effect_key]
+            return Found(f"{name} done") if done else Absent()
+
+        @tool(name=name, effect="queryable_write", query=query)
+        async def work(ctx: ToolContext) -> str:
+            """Work."""
+            await in_order(name)
+            stage.fate.reach("entered")
+            stage.effects.add(key=ctx.effect_key, attempt=ctx.attempt, name=name)
+            stage.fate.reach("applied")
+            ended[name] = commits["after"]
+            return f"{name} done"
+
+        return work
+
+    model = OpenAIModel("m", base_url=stage.job.url, api_key=stage.job.name)
+    return Agent("desk", tools=[make(name) for name in LETTERS], model=model)
+
+
 PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "turns": turns_agent,
     "id_of_earlier_turn": id_of_earlier_turn,
     "id_twice_in_one_reply": id_twice_in_one_reply,
     "empty_ids": empty_ids,
     "no_ids": no_ids,
+    "three_at_once": three_at_once,
 }

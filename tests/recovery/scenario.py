@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 import attrs
+import trio
 
+from trouper._clock import SystemClock
 from trouper.agent import Agent
 from trouper.core.chat_request import request_body
 from trouper.core.conversation import AI, Message, ToolSpec, Value
@@ -51,6 +54,7 @@ class Fate:
 
     kill: Kill | None = None
     passed: Counter[str] = attrs.Factory(Counter)
+    committed: trio.Event = attrs.Factory(trio.Event)
 
     def reach(self, point: Point) -> None:
         """Come to a point, and maybe no further."""
@@ -69,6 +73,8 @@ def fateful(fate: Fate) -> Callable[[Store], Store]:
 
     async def after(_: object) -> None:
         fate.reach("after")
+        fate.committed.set()
+        fate.committed = trio.Event()
 
     return lambda store: FaultyStore(store, before_write=before, after_write=after)
 
@@ -179,6 +185,7 @@ class Job:
         turns: What its model calls, for those agents that take it from here.
         url: Address of a model server, for those that have one.
         approving: Whether there is a person to approve.
+        seed: Makes ids and salts the same for all jobs that have it.
     """
 
     name: str
@@ -187,6 +194,27 @@ class Job:
     play: str = "turns"
     url: str = ""
     approving: bool = True
+    seed: int | None = None
+
+
+class SeededEntropy:
+    """The same ids and salts each time."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def token(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+    def fraction(self) -> float:
+        return self._random.random()
+
+
+class StandingClock(SystemClock):
+    """A wall clock that stands still; it enters ids."""
+
+    def now(self) -> int:
+        return 1_767_225_600_000_000_000
 
 
 @attrs.frozen
