@@ -8,11 +8,12 @@ connection class that it was told to use; ours runs a function when it gets one 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, Self, TypeVar, cast
 
 import outcome
 import trio
+import trio_asyncio
 
 from trouper_journal._errors import (
     JournalBroken,
@@ -74,6 +75,26 @@ class Answer(Generic[T]):
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._task = None
         return trio.lowlevel.Abort.SUCCEEDED
+
+
+class _NoLoop:
+    """What aiosqlite needs of an event loop and of a future, for answers that go another way."""
+
+    def create_future(self) -> Self:
+        return self
+
+    def get_loop(self) -> Self:
+        return self
+
+    def call_soon_threadsafe(self, *_: object) -> None:
+        """The answer has been delivered."""
+
+    def __await__(self) -> Iterator[None]:
+        yield None
+
+
+NO_LOOP: Final = cast("trio_asyncio.TrioEventLoop", _NoLoop())
+"""In place of the event loop, while work is handed to aiosqlite's thread."""
 
 
 def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:

@@ -89,7 +89,7 @@ class SQLiteHost:
     async def _serve(self, loop: trio_asyncio.TrioEventLoop) -> None:
         connections: list[aiosqlite.Connection] = []
         try:
-            self._opened = await self._open(loop, connections)
+            self._opened = await self._open(connections)
         except JournalError as error:
             # Carried by hand: the event loop's nurseries would wrap it in a group.
             self._refused = error
@@ -98,11 +98,11 @@ class SQLiteHost:
             await self._leave.wait()
         await self._close(loop, connections)
 
-    async def _open(self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> SQLiteStore:
+    async def _open(self, connections: list[aiosqlite.Connection]) -> SQLiteStore:
         # The caller's list, so that it can close the first where the second is refused.
         connections.append(writer := await self._connect())
         connections.append(reader := await self._connect())
-        store = SQLiteStore(self._path, loop, writer, reader)
+        store = SQLiteStore(self._path, writer, reader)
         await store.prepare(self._options, self._new_id, self._now)
         return store
 
