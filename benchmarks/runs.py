@@ -68,7 +68,7 @@ class ByHand:
         await self._writer.append(place.rows(requested))
         reply = await agent.model.agenerate(conversation, agent.specs, agent.config)
         await self._writer.append(place.rows(planned))
-        result = json.dumps(read_ticket(**json.loads(reply.message.tool_calls[0].arguments)))
+        result = json.dumps(await read_ticket(**json.loads(reply.message.tool_calls[0].arguments)))
         conversation += [reply.message, ToolMessage("result", "call", "lookup", result)]
         await self._writer.append(place.rows(receipted))
         await agent.model.agenerate(conversation, agent.specs, agent.config)

@@ -68,7 +68,7 @@ _LOOK_UP = ModelReply(call("lookup", ticket="INC-001"), "tool_calls", _USAGE, mo
 _FINAL = ModelReply(AI("", ANSWER), "stop", _USAGE, model="instant")
 
 
-def read_ticket(ticket: str) -> dict[str, str]:  # noqa: ARG001 -- there is one ticket only
+async def read_ticket(ticket: str) -> dict[str, str]:  # noqa: ARG001 -- there is one ticket only
     """Read a ticket.
 
     Args:
