@@ -85,6 +85,8 @@ def doubt(action: Action) -> str:
     why = _CAUSES.get(action.cause or "", "it was interrupted")
     if action.cause in {"transient", "tool_error"}:
         why = f"an earlier attempt was cut off, and the last one says that {why}"
+    elif action.cause == "not_begun":
+        why = "an earlier attempt was cut off, and the next one was not begun"
     late = "; it may still take effect" if action.cause == "timeout" else ""
     return f"In doubt: {why}{said}, and it is unknown whether it took effect{late}."
 

@@ -183,13 +183,17 @@ class Planner:
                 return self._query(action, tool)
 
     def _start_action(self, action: Action, tool: Tool | None, attempt: int) -> Plan:
-        """An attempt, if the call still fits its tool; a call never tried that does not fit is over."""
+        """An attempt, if the call still fits its tool; one that does not fit is over, unless that leaves a doubt."""
         try:
             values = self._values_of(action, tool)
         except ArgumentsError as error:
-            if action.attempt == 0:
-                return Plan((ev.ActionReceipted(action.action, 0, "error", "not_started", f"Not started: {error}"),))
-            return Plan((ev.ActionUnresolved(action.action, action.attempt, f"{wording.doubt(action)} {error}"),))
+            name, last = action.action, action.attempt
+            if last == 0:
+                return Plan((ev.ActionReceipted(name, 0, "error", "not_started", f"Not started: {error}"),))
+            if action.phase is Phase.INTERRUPTED and not action.doubted:
+                text = f"{wording.interrupted(action)} {error}"
+                return Plan((ev.ActionReceipted(name, last, "error", "tool_error", text),))
+            return Plan((ev.ActionUnresolved(name, last, f"{wording.doubt(action)} {error}"),))
         assert tool is not None  # _values_of refuses a call without a tool
         return Plan((ev.ActionStarted(action.action, attempt),), (CallTool(action.action, attempt, tool, values),))
 
