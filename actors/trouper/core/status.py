@@ -47,8 +47,10 @@ def status(state: RunState) -> Status:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
     if state.drift is not None and state.cancel is None:
         return Status(DRIFTED, AT_ONCE if under_way(state) else AT_START)
+    if under_way(state):
+        return Status(_label(state, RUNNING), AT_ONCE)
     moments = [due(step) for step in decide(state)]
-    if None in moments or under_way(state):
+    if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
     return Status(_label(state, RETRYING), min((moment for moment in moments if moment is not None), default=None))
 

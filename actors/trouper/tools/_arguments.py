@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import field, frozen
 
@@ -45,7 +45,7 @@ def parse_arguments(raw: str) -> dict[str, Value]:
     if not raw.strip():
         return {}
     try:
-        value = json.loads(raw, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
+        value: Value = _READER.decode(raw)
     except json.JSONDecodeError as error:
         raise _unread(f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
@@ -88,6 +88,11 @@ def _int(text: str) -> int:
     if len(text) > _MAX_DIGITS or (number := int(text)).bit_length() > MAX_BITS:
         raise _unread(f"a number of {len(text)} digits is too large")
     return number
+
+
+_READER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+)
 
 
 def _check(value: Value, path: str, depth: int) -> None:

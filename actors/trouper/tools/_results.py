@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -165,10 +166,13 @@ def to_text(value: Value) -> str:
     """
     if isinstance(value, str):
         return valid_text(value)
-    return valid_text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_base64))
+    return valid_text(_COMPACT.encode(value))
 
 
 def _base64(item: object) -> str:
     if isinstance(item, bytes):
         return base64.b64encode(item).decode("ascii")
     raise TypeError(f"{_name(item)} is not a journal value")
+
+
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_base64)
