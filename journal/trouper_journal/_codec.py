@@ -173,6 +173,8 @@ def split(record: Record) -> tuple[dict[str, Value], dict[str, Value] | Erased]:
         return facts, unpack_map(record.content[SALT_SIZE:], record.values if record.large else None)
     except JournalCorrupt as error:
         raise JournalCorrupt(str(error), record.position) from None
+    except (TypeError, AttributeError):
+        raise JournalCorrupt("a column does not hold bytes", record.position) from None
 
 
 def large_value(packed: bytes, stream: str, domain: Domain | None) -> LargeValue:

@@ -19,11 +19,11 @@ from trouper_journal._opening import Opening, Provider, Storage, open_storage
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Proposal
 from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, check_name, is_name
-from trouper_journal._records import Committed, Key, KeyEntry, Record, StreamHead, Write
+from trouper_journal._records import Committed, Key, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, with_values
+from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, original, with_values
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
 from trouper_journal._writer import Writer
@@ -297,7 +297,7 @@ class Journal:
         if not is_name(key_name):
             return None
         entry = (await self._store.load([], [key_name])).keys.get(key_name)
-        return None if entry is None else await self._original(entry)
+        return None if entry is None else await original(self._store, entry)
 
     @asynccontextmanager
     async def drive(self, node: str) -> AsyncIterator[int]:
@@ -358,11 +358,7 @@ class Journal:
         # A caller rarely has to wait for room; then the way to the writer is one call shorter.
         slot = writer.submit_nowait(proposal) if writer.has_room else await writer.submit(proposal)
         verdict = await slot.wait()
-        return verdict if isinstance(verdict, Committed) else await self._original(verdict)
-
-    async def _original(self, entry: KeyEntry) -> Committed:
-        records = await self._store.read_all(entry.first - 1, entry.last - entry.first + 1)
-        return Committed(tuple([await with_values(self._store, record) for record in records]), repeated=True)
+        return verdict if isinstance(verdict, Committed) else await original(self._store, verdict)
 
     async def _read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
         self._check_open()

@@ -180,6 +180,8 @@ class EventRegistry:
             raise UnknownEvent(record.type, record.schema, record.position, None)
         if record.schema == codec.schema:
             return codec.decode(record)
+        if type(record.schema) is not int:
+            raise JournalCorrupt(f"{record.type} has no number for its schema", record.position)
         if record.schema > codec.schema:
             raise UnknownEvent(record.type, record.schema, record.position, codec.schema)
         return self._decode_older(codec, record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import Snapshot
 from trouper_journal._store import Store
 
@@ -15,11 +16,17 @@ async def save(store: Store, stream: str, version: int, fingerprint: str, state:
 
 async def load(store: Store, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
     """Version and state; a snapshot of other code, or of a record with another digest, is dropped."""
-    snapshot = await store.load_snapshot(stream)
-    if snapshot is None:
-        return None
-    found = await store.read_stream(stream, snapshot.version - 1, 1)
-    if snapshot.fingerprint == fingerprint and found and found[0].leaf == snapshot.leaf:
-        return snapshot.version, snapshot.state
+    try:
+        snapshot = await store.load_snapshot(stream)
+    except JournalCorrupt:
+        # It is a cache: the records tell the same.
+        snapshot = None
+    else:
+        if snapshot is None:
+            return None
+    if snapshot is not None and snapshot.fingerprint == fingerprint:
+        found = await store.read_stream(stream, snapshot.version - 1, 1)
+        if found and found[0].leaf == snapshot.leaf:
+            return snapshot.version, snapshot.state
     await store.save_snapshot(None, stream)
     return None

@@ -18,10 +18,10 @@ import trio
 import trio_asyncio
 
 from trouper_journal import _sqlite_rows as rows
-from trouper_journal._errors import JournalBroken, JournalClosed
+from trouper_journal._errors import JournalBroken, JournalClosed, JournalCorrupt
 from trouper_journal._options import JournalOptions
 from trouper_journal._records import Record, Snapshot, StreamHead
-from trouper_journal._sqlite_connection import NO_LOOP, Answer, transact, translated
+from trouper_journal._sqlite_connection import NO_LOOP, Answer, transact, translating
 from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
 
@@ -46,7 +46,7 @@ class SQLiteStore:
         level = options.durability.upper()
 
         def first(database: sqlite3.Connection) -> bytes:
-            return self._translating(lambda: set_up(database, self.path, level, new_id, now))
+            return translating(lambda: set_up(database, self.path, level, new_id, now), self.path)
 
         self._id = await self._hop(self._writer, first)
         await self._read(lambda database: configure(database, synchronous=level, read_only=True))
@@ -75,6 +75,32 @@ class SQLiteStore:
             if written is not None:
                 ids.keep(written)
             return written is not None
+
+        return await self._hop(self._writer, work)
+
+    async def write_locked(
+        self, streams: Collection[str], keys: Collection[str], plan: Callable[[Known], Batch | None]
+    ) -> bool:
+        """Load, plan and write under the write lock; False where the plan is to write nothing.
+
+        Raises:
+            JournalCorrupt: The tables contradict each other; nothing was written.
+            StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
+            JournalBroken: The outcome is unknown.
+        """
+        ids = self._ids
+
+        def locked(database: sqlite3.Connection) -> dict[str, int] | None:
+            batch = plan(rows.load_here(database, streams, keys))
+            return {} if batch is None else rows.write_batch(database, batch, ids)
+
+        def work(database: sqlite3.Connection) -> bool:
+            written = transact(database, locked)
+            if written is None:
+                # Nobody can have come in between.
+                raise JournalCorrupt("the tables contradict each other: verify tells more")
+            ids.keep(written)
+            return bool(written)
 
         return await self._hop(self._writer, work)
 
@@ -137,13 +163,7 @@ class SQLiteStore:
         return (state.st_mtime_ns, state.st_size)
 
     async def _read(self, work: Work[T]) -> T:
-        return await self._hop(self._reader, lambda database: self._translating(lambda: work(database)))
-
-    def _translating(self, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+        return await self._hop(self._reader, lambda database: translating(lambda: work(database), self.path))
 
     async def _hop(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
         if self._closed:

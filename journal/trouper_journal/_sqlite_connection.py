@@ -109,16 +109,13 @@ def transact(database: sqlite3.Connection, work: Callable[[sqlite3.Connection], 
     """
     try:
         database.execute("BEGIN IMMEDIATE")
-    except sqlite3.Error as error:
-        raise translated(error) from error
-    try:
         result = work(database)
         if result is None:
             return None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         if _code(error) in _EXISTS:
             return None
-        raise translated(error) from error
+        raise translated(error) from _quotable(error)
     else:
         _commit(database)
         return result
@@ -131,9 +128,8 @@ def _commit(database: sqlite3.Connection) -> None:
     try:
         database.execute("COMMIT")
     except sqlite3.Error as error:
-        if _code(error) & 0xFF == sqlite3.SQLITE_FULL and database.in_transaction:
-            # The frame that would have committed did not fit; with it missing the log ends before this transaction.
-            raise StorageFull(_say("the disk is full", error)) from error
+        # Also where the disk is full: whether the last frame that was written commits the transaction, should the
+        # process die before the next commit, depends on how SQLite was built.
         raise JournalBroken(
             _say("the commit's outcome is unknown: open the journal again and read what it holds", error)
         ) from error
@@ -146,10 +142,33 @@ def _roll_back(database: sqlite3.Connection) -> None:
         raise JournalBroken(_say("a transaction could not be rolled back", error)) from error
 
 
-def translated(error: sqlite3.Error, where: str = "the journal's file") -> JournalError:
+def translating(work: Callable[[], T], where: str = "the journal's file") -> T:
+    """Carry work out that writes nothing, or has a transaction of its own that is rolled back when it fails.
+
+    Raises:
+        JournalError: For an error of SQLite, which does not quote what is stored.
+    """
+    try:
+        return work()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise translated(error, where) from _quotable(error)
+
+
+def is_undecodable(error: Exception) -> bool:
+    """Whether text is stored that is not UTF-8, as where bytes were declared to be text; the message quotes it."""
+    return isinstance(error, UnicodeDecodeError) or (
+        isinstance(error, sqlite3.OperationalError) and str(error).startswith("Could not decode")
+    )
+
+
+def translated(error: sqlite3.Error | UnicodeDecodeError, where: str = "the journal's file") -> JournalError:
     """The error of this package for an error of SQLite that came before COMMIT."""
+    if is_undecodable(error):
+        return JournalCorrupt(f"{where} holds text that is not UTF-8")
+    assert isinstance(error, sqlite3.Error)
     code = _code(error) & 0xFF
-    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+    # SQLITE_PROTOCOL: the log's locks were passed from one process to the next for too long.
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}:
         return StorageBusy(_say(f"another process holds the lock on {where}; nothing was written, try again", error))
     if code == sqlite3.SQLITE_FULL:
         return StorageFull(_say("the disk is full; nothing was written", error))
@@ -161,10 +180,18 @@ def translated(error: sqlite3.Error, where: str = "the journal's file") -> Journ
         return JournalCorrupt(_say(f"SQLite finds {where} damaged", error))
     if code == sqlite3.SQLITE_CONSTRAINT:
         return JournalCorrupt(_say("the tables contradict each other", error))
+    if hasattr(error, "sqlite_errorcode") and code == sqlite3.SQLITE_ERROR:
+        # All statements are fixed, so that it is the tables that do not fit them.
+        return JournalCorrupt(_say(f"the tables in {where} are not a journal's", error))
     return JournalBroken(_say("SQLite failed in an unforeseen way", error))
 
 
-def _code(error: sqlite3.Error) -> int:
+def _quotable(error: Exception) -> Exception | None:
+    """The error as a cause, unless its message quotes what is stored, which may be personal."""
+    return None if is_undecodable(error) else error
+
+
+def _code(error: Exception) -> int:
     # Errors that the sqlite3 module raises by itself (a closed connection) carry no code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code

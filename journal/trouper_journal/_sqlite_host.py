@@ -93,6 +93,9 @@ class SQLiteHost:
         except JournalError as error:
             # Carried by hand: the event loop's nurseries would wrap it in a group.
             self._refused = error
+        except BaseException:
+            await self._close(loop, connections)
+            raise
         else:
             self._ready.set()
             await self._leave.wait()

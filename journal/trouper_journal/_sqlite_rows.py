@@ -6,7 +6,9 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
+from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import KeyEntry, Record, Snapshot, StreamHead
+from trouper_journal._sqlite_connection import is_undecodable
 from trouper_journal._store import Batch, Head, Known
 
 _MAX_IDS = 20_000
@@ -88,6 +90,8 @@ def write_batch(database: sqlite3.Connection, batch: Batch, known_ids: StreamIds
         for name, at in fresh.items()
     ]
     ids.update(fresh)
+    if len(ids) != len(last):
+        raise JournalCorrupt(f"the index of streams lacks {min(last.keys() - ids.keys())}, which has records")
     _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", begun)
     _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", changed, _UPSERT)
     _insert(database, "events", _EVENT, [_event_cells(record, ids[record.stream]) for record in batch.records])
@@ -100,35 +104,47 @@ def load(database: sqlite3.Connection, streams: Collection[str], keys: Collectio
     """The head and the named streams and keys, in one read transaction."""
     database.execute("BEGIN")
     try:
-        head = read_head(database)
-        heads: dict[str, StreamHead] = {}
-        entries: dict[str, KeyEntry] = {}
-        for name in streams:
-            row = database.execute(_READ_HEAD, (name,)).fetchone()
-            if row is not None:
-                heads[name] = StreamHead(*row)
-        for name in keys:
-            row = database.execute("SELECT name, digest, first, last FROM keys WHERE name = ?", (name,)).fetchone()
-            if row is not None:
-                entries[name] = KeyEntry(*row)
-        return Known(head, heads, entries)
+        return load_here(database, streams, keys)
     finally:
-        database.execute("COMMIT")
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+
+
+def load_here(database: sqlite3.Connection, streams: Collection[str], keys: Collection[str]) -> Known:
+    """The head and the named streams and keys, inside of a transaction."""
+    head = read_head(database)
+    heads: dict[str, StreamHead] = {}
+    entries: dict[str, KeyEntry] = {}
+    for name in streams:
+        row = database.execute(_READ_HEAD, (name,)).fetchone()
+        if row is not None:
+            heads[name] = _head_of(row)
+    for name in keys:
+        row = database.execute("SELECT name, digest, first, last FROM keys WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            entries[name] = _entry_of(row)
+    return Known(head, heads, entries)
 
 
 def read_head(database: sqlite3.Connection) -> Head:
     """Where the journal stands."""
-    return Head(*database.execute("SELECT position, epoch, range FROM head").fetchone())
+    row = database.execute("SELECT position, epoch, range FROM head").fetchone()
+    if row is None:
+        raise JournalCorrupt("the journal's head is missing: restore the file from a backup")
+    position, epoch, tree = row
+    if type(position) is not int or type(epoch) is not int or type(tree) is not bytes:
+        raise JournalCorrupt("the journal's head is not numbers and bytes: restore the file from a backup")
+    return Head(position, epoch, tree)
 
 
 def read_stream(database: sqlite3.Connection, stream: str, after: int, limit: int) -> list[Record]:
     """A page of a stream's records."""
-    return [Record(*row) for row in database.execute(_READ_STREAM, (stream, after, limit)).fetchall()]
+    return _records(database, _READ_STREAM, (stream, after, limit))
 
 
 def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
     """A page of all records."""
-    return [Record(*row) for row in database.execute(_READ_ALL, (after, limit)).fetchall()]
+    return _records(database, _READ_ALL, (after, limit))
 
 
 def list_streams(
@@ -151,7 +167,7 @@ def list_streams(
         cells += [prefix, prefix + chr(0x10FFFF)]
     where = " AND ".join(wheres)
     rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY id LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
-    return [StreamHead(*row) for row in rows.fetchall()]
+    return [_head_of(row) for row in rows.fetchall()]
 
 
 def next_wake(database: sqlite3.Connection, *, after: int) -> int | None:
@@ -167,6 +183,8 @@ def read_values(database: sqlite3.Connection, digests: Collection[bytes]) -> dic
     for digest in digests:
         row = database.execute("SELECT data FROM large WHERE digest = ? LIMIT 1", (digest,)).fetchone()
         if row is not None:
+            if type(row[0]) is not bytes:
+                raise JournalCorrupt(f"the large value {digest.hex()} is not bytes")
             found[digest] = row[0]
     return found
 
@@ -178,7 +196,12 @@ def load_snapshot(database: sqlite3.Connection, stream: str) -> Snapshot | None:
         "JOIN snapshots n ON n.stream_id = s.id WHERE s.name = ?",
         (stream,),
     ).fetchone()
-    return None if row is None else Snapshot(*row)
+    if row is None:
+        return None
+    snapshot = Snapshot(*row)
+    if type(snapshot.version) is not int or type(snapshot.state) is not bytes:
+        raise JournalCorrupt(f"the snapshot of {stream} is not a number and bytes")
+    return snapshot
 
 
 def save_snapshot(database: sqlite3.Connection, snapshot: Snapshot | None, stream: str) -> bool:
@@ -190,6 +213,55 @@ def save_snapshot(database: sqlite3.Connection, snapshot: Snapshot | None, strea
             (snapshot.version, snapshot.leaf, snapshot.fingerprint, snapshot.state, stream),
         )
     return True
+
+
+def _records(database: sqlite3.Connection, query: str, cells: tuple[Cell, ...]) -> list[Record]:
+    """A page of records.
+
+    Raises:
+        JournalCorrupt: Text of one of them is not UTF-8; names the position.
+    """
+    try:
+        return [Record(*row) for row in database.execute(query, cells).fetchall()]
+    except (sqlite3.OperationalError, UnicodeDecodeError) as error:
+        if not is_undecodable(error):
+            raise
+        position = _first_undecodable(database, query, cells)
+    raise JournalCorrupt("the record holds text that is not UTF-8", position)
+
+
+class _Text(bytes):
+    """What is stored as text, undecoded."""
+
+
+def _first_undecodable(database: sqlite3.Connection, query: str, cells: tuple[Cell, ...]) -> int | None:
+    database.text_factory = _Text
+    try:
+        for row in database.execute(query, cells):
+            try:
+                for cell in row:
+                    if type(cell) is _Text:
+                        cell.decode()
+            except UnicodeDecodeError:
+                position: int = row[0]
+                return position
+    finally:
+        database.text_factory = str
+    return None
+
+
+def _head_of(row: tuple[str, int, int, str | None, int | None]) -> StreamHead:
+    head = StreamHead(*row)
+    if type(head.version) is not int or type(head.position) is not int:
+        raise JournalCorrupt(f"the index of streams holds no numbers for {head.stream}")
+    return head
+
+
+def _entry_of(row: tuple[str, bytes, int, int]) -> KeyEntry:
+    entry = KeyEntry(*row)
+    if type(entry.first) is not int or type(entry.last) is not int or type(entry.digest) is not bytes:
+        raise JournalCorrupt(f"the index of keys holds no digest and numbers for {entry.name}")
+    return entry
 
 
 def _any_exists(database: sqlite3.Connection, keys: Sequence[KeyEntry]) -> bool:

@@ -7,10 +7,13 @@ about four times as fast as those without.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from typing import Final
 
-from trouper_journal._errors import JournalBroken, NotAJournal, StorageBusy
+from trouper_journal._digest import FORMAT
+from trouper_journal._errors import JournalBroken, JournalCorrupt, NotAJournal, StorageBusy
 from trouper_journal._merkle import EMPTY_RANGE
 
 APPLICATION_ID = 0x54525052
@@ -18,6 +21,9 @@ APPLICATION_ID = 0x54525052
 
 LAYOUT = 1
 """Number of the table layout (SQLite header, ``user_version``)."""
+
+ID_SIZE: Final = 16
+"""Bytes of a journal's id."""
 
 _WAL_TRIES = 500
 _WAL_PAUSE = 0.01
@@ -166,9 +172,11 @@ def set_up(database: sqlite3.Connection, path: str, synchronous: str, new_id: by
 
     Raises:
         NotAJournal: The file is something else, or of another layout.
+        JournalCorrupt: The file has lost what makes it a journal.
         StorageBusy: Another process keeps the file locked.
         JournalBroken: The file cannot be kept as durably as asked for.
     """
+    refuse_orphaned_log(path)
     if is_new(database, path):
         create(database, path, new_id, now)
     for tries_left in reversed(range(_WAL_TRIES)):
@@ -181,7 +189,37 @@ def set_up(database: sqlite3.Connection, path: str, synchronous: str, new_id: by
                 raise StorageBusy(f"{path} could not be switched to write-ahead logging: {error}") from error
             time.sleep(_WAL_PAUSE)
     configure(database, synchronous=synchronous, read_only=False)
-    journal_id: bytes = database.execute("SELECT id FROM journal").fetchone()[0]
+    return _identity(database, path)
+
+
+def refuse_orphaned_log(path: str) -> None:
+    """Refuse a log without its file, which SQLite would throw away, to begin an empty journal.
+
+    Raises:
+        JournalCorrupt: The file is missing or empty, and there is a log beside it.
+    """
+    log = f"{path}-wal"
+    # A log is only ever written beside a file that has its tables; another process may just have made them.
+    if not _size(path) and _size(log) and not _size(path):
+        raise JournalCorrupt(f"{path} is missing or empty, but its log {log} is there: restore the file first")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _identity(database: sqlite3.Connection, path: str) -> bytes:
+    row = database.execute("SELECT id, format FROM journal").fetchone()
+    if row is None or type(row[0]) is not bytes or len(row[0]) != ID_SIZE:
+        raise JournalCorrupt(f"{path} has lost the journal's id: restore the file from a backup")
+    if row[1] != FORMAT:
+        raise NotAJournal(
+            f"{path} is a journal of format {row[1]}, this release knows format {FORMAT}: use the release for it"
+        )
+    journal_id: bytes = row[0]
     return journal_id
 
 
@@ -192,7 +230,7 @@ def create(database: sqlite3.Connection, path: str, journal_id: bytes, now: int)
         if is_new(database, path):
             for statement in _statements(_TABLES + _GUARDS):
                 database.execute(statement)
-            database.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal_id, LAYOUT, now))
+            database.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal_id, FORMAT, now))
             database.execute("INSERT INTO head VALUES (1, 0, 0, ?)", (EMPTY_RANGE.to_bytes(),))
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {LAYOUT}")

@@ -10,8 +10,10 @@ import attrs
 import trio
 
 from trouper_journal._codec import SALT_SIZE
+from trouper_journal._errors import JournalCorrupt
 from trouper_journal._news import Arrival, Inbox, NewsHub
-from trouper_journal._records import Record
+from trouper_journal._proposals import MAX_EVENTS
+from trouper_journal._records import Committed, KeyEntry, Record
 from trouper_journal._store import Store
 from trouper_journal._values import references
 
@@ -174,9 +176,30 @@ class Arrivals:
         return await self._hub.arrival(self._inbox)
 
 
+async def original(store: Store, entry: KeyEntry) -> Committed:
+    """What was committed under a key.
+
+    Raises:
+        JournalCorrupt: The index of keys leads to other records.
+    """
+    count = entry.last - entry.first + 1
+    # No commit is as long as a damaged index may say.
+    records = await store.read_all(entry.first - 1, max(1, min(count, MAX_EVENTS)))
+    if len(records) != count or any(record.key != entry.name for record in records):
+        raise JournalCorrupt(f"the index of keys leads from {entry.name} to other records", entry.first)
+    return Committed(tuple([await with_values(store, record) for record in records]), repeated=True)
+
+
 async def with_values(store: Store, record: Record) -> Record:
-    """The record with the large values that it refers to."""
+    """The record with the large values that it refers to.
+
+    Raises:
+        JournalCorrupt: Its content does not name them, or they are not bytes; names the position.
+    """
     if not record.large or record.key_id is not None:
         return record
-    digests = {reference.digest for reference in references(record.content[SALT_SIZE:])}
-    return attrs.evolve(record, values=await store.values(digests))
+    try:
+        digests = {reference.digest for reference in references(record.content[SALT_SIZE:])}
+        return attrs.evolve(record, values=await store.values(digests))
+    except JournalCorrupt as error:
+        raise JournalCorrupt(str(error), record.position) from None

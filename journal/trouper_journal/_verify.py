@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -18,12 +18,16 @@ from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
-from trouper_journal._records import Record, StreamHead
+from trouper_journal._records import Record
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
+from trouper_journal._verify_index import SeenStream, StreamIndexes
 
 PAGE: Final = 256
 """Records read at a time, so that no read holds the write-ahead log back."""
+
+MAX_UNREADABLE: Final = 10_000
+"""Records that cannot be read and are passed over, before the rest is given up."""
 
 MAX_PROBLEMS: Final = 100
 """Problems described one by one; more are only counted."""
@@ -100,14 +104,6 @@ async def verify(store: Store, progress: Callable[[int, int], None] | None = Non
 
 
 @attrs.define(slots=True)
-class _Stream:
-    version: int = 0
-    position: int = 0
-    label: str | None = None
-    wake_at: int | None = None
-
-
-@attrs.define(slots=True)
 class _KeySpan:
     name: str
     first: int
@@ -119,11 +115,12 @@ class _Checker:
     store: Store
     range: CompactRange = EMPTY_RANGE
     position: int = 0
-    streams: dict[str, _Stream] = attrs.Factory(dict)
+    streams: dict[str, SeenStream] = attrs.Factory(dict)
     values: set[bytes] = attrs.Factory(set)
     span: _KeySpan | None = None
     problems: list[Problem] = attrs.Factory(list)
     found: int = 0
+    unreadable: int = 0
 
     def note(self, kind: Kind, message: str, position: int | None = None, stream: str | None = None) -> None:
         self.found += 1
@@ -133,7 +130,7 @@ class _Checker:
     def result(self) -> Verification:
         return Verification(
             journal_id=self.store.journal_id.hex(),
-            records=self.range.size,
+            records=self.range.size - self.unreadable,
             streams=len(self.streams),
             values=len(self.values),
             root=self.range.root().hex(),
@@ -144,8 +141,14 @@ class _Checker:
 
     async def run(self, progress: Callable[[int, int], None] | None) -> None:
         head = (await self.store.load((), ())).head
+        limit = PAGE
         while self.position < head.position:
-            page = await self.store.read_all(self.position, min(PAGE, head.position - self.position))
+            try:
+                page = await self.store.read_all(self.position, min(limit, head.position - self.position))
+            except JournalCorrupt as error:
+                limit = self._approach(error, limit)
+                continue
+            limit = PAGE
             page = [record for record in page if record.position <= head.position]
             if not page:
                 break
@@ -154,8 +157,31 @@ class _Checker:
                 progress(self.position, head.position)
         await self._check_spans([self.span] if self.span is not None else [])
         self._check_head(head)
-        await self._check_beyond(head)
-        await self._check_index(head)
+        await self._as_far_as_readable(self._check_beyond(head))
+        indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
+        for check in (indexes.check_heads, indexes.check_records, indexes.check_labels, indexes.check_due):
+            await self._as_far_as_readable(check())
+
+    def _approach(self, error: JournalCorrupt, limit: int) -> int:
+        """Come as near as can be to a record that cannot be read, then pass it over; how many to read next."""
+        if limit > 1:
+            return 1 if error.position is None else max(1, error.position - self.position - 1)
+        if self.unreadable == MAX_UNREADABLE:
+            raise error
+        self.unreadable += 1
+        self.position = error.position or self.position + 1
+        self.note("unreadable", str(error), self.position)
+        self.range = self.range.extend([bytes(32)])
+        return PAGE
+
+    async def _as_far_as_readable(self, check: Awaitable[None]) -> None:
+        try:
+            await check
+        except JournalCorrupt as error:
+            self.note("unreadable", str(error), error.position)
+
+    def _note_index(self, message: str, position: int | None, stream: str) -> None:
+        self.note("stream", message, position, stream)
 
     async def _check_page(self, page: Sequence[Record]) -> None:
         spans: list[_KeySpan] = []
@@ -173,7 +199,9 @@ class _Checker:
         if record.position != self.position + 1:
             self.note("position", f"position {self.position + 1} is missing before it", record.position, record.stream)
         self.position = record.position
-        stream = self.streams.setdefault(record.stream, _Stream())
+        if type(record.stream) is not str or type(record.version) is not int:
+            return  # which the leaf shows
+        stream = self.streams.setdefault(record.stream, SeenStream())
         if record.version != stream.version + 1:
             self.note(
                 "version",
@@ -184,6 +212,7 @@ class _Checker:
         stream.version = record.version
         stream.position = record.position
         stream.wake_at = record.wake_at
+        stream.chain = hash((stream.chain, record.position, record.leaf))
         if record.label is not None:
             stream.label = record.label
 
@@ -225,8 +254,12 @@ class _Checker:
             return
         self.values.add(reference.digest)
         # One at a time: a value may have many megabytes.
-        data = (await self.store.values((reference.digest,))).get(reference.digest)
         name = f"the large value {reference.digest.hex()}"
+        try:
+            data = (await self.store.values((reference.digest,))).get(reference.digest)
+        except JournalCorrupt as error:
+            self.note("value", str(error), record.position, record.stream)
+            return
         if data is None:
             self.note("value", f"{name} is missing", record.position, record.stream)
         elif len(data) != reference.size or hashlib.sha256(data).digest() != reference.digest:
@@ -244,7 +277,11 @@ class _Checker:
     async def _check_spans(self, spans: Sequence[_KeySpan]) -> None:
         if not spans:
             return
-        known = (await self.store.load((), {span.name for span in spans})).keys
+        try:
+            known = (await self.store.load((), {span.name for span in spans})).keys
+        except JournalCorrupt as error:
+            self.note("unreadable", str(error), spans[0].first)
+            return
         for span in spans:
             entry = known.get(span.name)
             if entry is None:
@@ -274,34 +311,3 @@ class _Checker:
             if now.position < record.position:
                 message = f"the record stands beyond the head, which is at position {now.position}"
                 self.note("position", message, record.position, record.stream)
-
-    async def _check_index(self, head: Head) -> None:
-        """Compare the index of streams; those that moved on meanwhile are past what was checked."""
-        unseen = set(self.streams)
-        after = ""
-        while True:
-            page = await self.store.streams(label=None, prefix="", wake_before=None, after=after, limit=PAGE)
-            for found in page:
-                unseen.discard(found.stream)
-                if found.position <= head.position:
-                    self._check_stream(found)
-            if len(page) < PAGE:
-                break
-            after = page[-1].stream
-        for name in sorted(unseen):
-            self.note("stream", "the stream is missing from the index", self.streams[name].position, name)
-
-    def _check_stream(self, found: StreamHead) -> None:
-        seen = self.streams.get(found.stream)
-        if seen is None:
-            self.note("stream", "the index lists a stream that has no records", None, found.stream)
-            return
-        for what, listed, true in (
-            ("version", found.version, seen.version),
-            ("position", found.position, seen.position),
-            ("label", found.label, seen.label),
-            ("wake_at", found.wake_at, seen.wake_at),
-        ):
-            if listed != true:
-                message = f"the index says {what} {listed}, the records say {true}"
-                self.note("stream", message, seen.position, found.stream)

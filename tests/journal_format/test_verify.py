@@ -172,7 +172,8 @@ async def test_damage_that_sqlite_reports_is_a_problem(path: Path) -> None:
         file.write(b"\xff" * size)
     result = await checked(path)
     assert not result.ok
-    assert [problem.kind for problem in result.problems] == ["unreadable"]
+    assert result.records == 0
+    assert {problem.kind for problem in result.problems} == {"unreadable", "head", "stream"}
 
 
 async def test_many_problems_are_counted_and_the_first_described(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ async def test_commits_made_meanwhile_do_no_harm() -> None:
         assert result.ok, result.problems
         assert result.records == 8
         store.journal = None
-        assert (await verify(store)).records == 10
+        assert (await verify(store)).records == await journal.position()
 
 
 async def test_verifying_can_be_cancelled(path: Path) -> None:

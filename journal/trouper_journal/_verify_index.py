@@ -1,0 +1,149 @@
+"""Check that whoever asks a journal's indexes finds what its records say: by stream, by name, by label, by due time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Protocol
+
+import attrs
+
+from trouper_journal._records import StreamHead
+from trouper_journal._store import Head, Store
+
+PAGE: Final = 256
+"""Streams or records read at a time, so that no read holds the write-ahead log back."""
+
+LATEST: Final = 2**63 - 1
+"""The last moment that can be stored, ns UTC."""
+
+
+@attrs.define(slots=True)
+class SeenStream:
+    """What a stream's records say, from the first to the last.
+
+    Attributes:
+        version: Version of the last.
+        position: Position of the last.
+        label: The last that was not None.
+        wake_at: That of the last.
+        chain: Hash over positions and leaves of all of them in order.
+    """
+
+    version: int = 0
+    position: int = 0
+    label: str | None = None
+    wake_at: int | None = None
+    chain: int = 0
+
+
+class Note(Protocol):
+    """Takes a problem down."""
+
+    def __call__(self, message: str, position: int | None, stream: str) -> None:
+        """What is wrong, with which stream, at which position."""
+        ...
+
+
+@attrs.define(slots=True)
+class StreamIndexes:
+    """The indexes of streams, beside what the records say; streams that moved on meanwhile are past what is checked.
+
+    Attributes:
+        store: The opened storage.
+        head: Up to where the records were seen.
+        streams: What was seen.
+        note: Takes problems down.
+    """
+
+    store: Store
+    head: Head
+    streams: Mapping[str, SeenStream]
+    note: Note
+
+    async def check_heads(self) -> None:
+        """The list of streams, and each looked up by its name."""
+        unseen = set(self.streams)
+        after = ""
+        while True:
+            page = await self._list(after=after)
+            by_name = (await self.store.load([found.stream for found in page], ())).streams
+            for found in page:
+                unseen.discard(found.stream)
+                if found.position <= self.head.position:
+                    self._compare(found, by_name.get(found.stream))
+            if len(page) < PAGE:
+                break
+            after = page[-1].stream
+        for name in sorted(unseen):
+            self.note("the stream is missing from the index", self.streams[name].position, name)
+
+    async def check_records(self) -> None:
+        """The records of each stream, read as whoever folds it reads them."""
+        for name, seen in self.streams.items():
+            chain = last = 0
+            while last < seen.version:
+                page = await self.store.read_stream(name, last, min(PAGE, seen.version - last))
+                for record in page:
+                    chain = hash((chain, record.position, record.leaf))
+                if not page or type(page[-1].version) is not int:
+                    break
+                last = page[-1].version
+            if chain != seen.chain:
+                self.note("reading the stream gives other records than it has", seen.position, name)
+
+    async def check_labels(self) -> None:
+        """The streams of each label."""
+        by_label: dict[str, set[str]] = {}
+        for name, seen in self.streams.items():
+            if type(seen.label) is str:
+                by_label.setdefault(seen.label, set()).add(name)
+        for label, names in by_label.items():
+            await self._compare_list(names, f"the label {label}", label=label)
+
+    async def check_due(self) -> None:
+        """The streams that need their driver at some time."""
+        names = {name for name, seen in self.streams.items() if seen.wake_at is not None}
+        await self._compare_list(names, "due times", wake_before=LATEST)
+
+    async def _compare_list(
+        self, expected: set[str], what: str, *, label: str | None = None, wake_before: int | None = None
+    ) -> None:
+        after = ""
+        while True:
+            page = await self._list(after=after, label=label, wake_before=wake_before)
+            surplus = [head for head in page if head.position <= self.head.position and head.stream not in expected]
+            for found in surplus:
+                self.note(f"the index by {what} lists the stream wrongly", found.position, found.stream)
+            expected.difference_update(head.stream for head in page)
+            if len(page) < PAGE:
+                break
+            after = page[-1].stream
+        for name in await self._unmoved(expected):
+            self.note(f"the index by {what} lacks the stream", self.streams[name].position, name)
+
+    async def _unmoved(self, names: Collection[str]) -> Sequence[str]:
+        """Those of the streams that have got no record meanwhile, by which they may have left a list."""
+        now = (await self.store.load(names, ())).streams if names else {}
+        return [name for name in sorted(names) if name not in now or now[name].position <= self.head.position]
+
+    async def _list(
+        self, *, after: str, label: str | None = None, wake_before: int | None = None
+    ) -> Sequence[StreamHead]:
+        return await self.store.streams(label=label, prefix="", wake_before=wake_before, after=after, limit=PAGE)
+
+    def _compare(self, found: StreamHead, by_name: StreamHead | None) -> None:
+        seen = self.streams.get(found.stream)
+        if seen is None:
+            self.note("the index lists a stream that has no records", None, found.stream)
+            return
+        if by_name is None:
+            self.note("the stream cannot be found by its name", seen.position, found.stream)
+        for what, listed, true in (
+            ("version", found.version, seen.version),
+            ("position", found.position, seen.position),
+            ("label", found.label, seen.label),
+            ("wake_at", found.wake_at, seen.wake_at),
+        ):
+            if listed != true:
+                message = f"the index says {what} {listed}, the records say {true}"
+                self.note(message, seen.position, found.stream)
