@@ -43,6 +43,18 @@ class FaultyStore:
             await self.after_write(batch)
         return written
 
+    async def write_locked(
+        self, streams: Collection[str], keys: Collection[str], plan: Callable[[Known], Batch | None]
+    ) -> bool:
+        """Plan and write, between the hooks, which are given what would be written at that moment."""
+        batch = plan(await self._inner.load(streams, keys))
+        if batch is not None and self.before_write is not None:
+            await self.before_write(batch)
+        written = await self._inner.write_locked(streams, keys, plan)
+        if batch is not None and written and self.after_write is not None:
+            await self.after_write(batch)
+        return written
+
     async def load(self, streams: Collection[str], keys: Collection[str]) -> Known:
         """As the inner store."""
         return await self._inner.load(streams, keys)

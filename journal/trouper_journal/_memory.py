@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 
 import attrs
@@ -43,6 +43,17 @@ class MemoryStore:
     async def write(self, batch: Batch) -> bool:
         """Write the batch; False where its base no longer stands."""
         await trio.lowlevel.cancel_shielded_checkpoint()
+        return self._write(batch)
+
+    async def write_locked(
+        self, streams: Collection[str], keys: Collection[str], plan: Callable[[Known], Batch | None]
+    ) -> bool:
+        """Load, plan and write in one step; False where the plan is to write nothing."""
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        batch = plan(self._known(streams, keys))
+        return batch is not None and self._write(batch)
+
+    def _write(self, batch: Batch) -> bool:
         stale = (
             batch.base != self._head
             or any(record.version == 1 and record.stream in self._streams for record in batch.records)
@@ -68,6 +79,9 @@ class MemoryStore:
     async def load(self, streams: Collection[str], keys: Collection[str]) -> Known:
         """Read the head and the named streams and keys in one consistent view."""
         await trio.lowlevel.checkpoint()
+        return self._known(streams, keys)
+
+    def _known(self, streams: Collection[str], keys: Collection[str]) -> Known:
         return Known(
             self._head,
             {name: self._streams[name] for name in streams if name in self._streams},

@@ -118,7 +118,7 @@ class Planner:
         for stream in asked:
             found = known.streams.get(stream)
             self._versions[stream] = found.version if found is not None else 0
-        self._keys.update(known.keys)
+        _remember(self._keys, known.keys)
         return stood
 
     def plan(self, proposals: Sequence[Proposal]) -> Plan:

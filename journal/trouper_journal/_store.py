@@ -7,7 +7,7 @@ compares it under its write lock, so that a plan made on stale knowledge writes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -69,6 +69,25 @@ class Store(Protocol):
 
     async def write(self, batch: Batch) -> bool:
         """Write the batch durably; False where its base no longer stands (nothing was written).
+
+        Raises:
+            StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
+            JournalBroken: The outcome is unknown.
+        """
+        ...
+
+    async def write_locked(
+        self, streams: Collection[str], keys: Collection[str], plan: Callable[[Known], Batch | None]
+    ) -> bool:
+        """Load, plan and write durably while nobody else can write; False where the plan is to write nothing.
+
+        Costs others more than ``write``, and cannot fail because they write all the time.
+
+        Args:
+            streams: Streams to load.
+            keys: Command keys to load.
+            plan: Given what was loaded, says what to write. May be called in another thread, and again; what the last
+                call returned is written.
 
         Raises:
             StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.

@@ -8,22 +8,24 @@ task has taken it up already.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 import outcome
 import trio
 
 from trouper_journal._clock import Clock
-from trouper_journal._errors import JournalBroken, JournalClosed, JournalError, StorageBusy
+from trouper_journal._errors import JournalBroken, JournalClosed, JournalError
 from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
-from trouper_journal._planner import Planner, Proposal, Verdict, concerned_keys, concerned_streams
+from trouper_journal._planner import Plan, Planner, Proposal, Verdict, concerned_keys, concerned_streams
 from trouper_journal._records import Committed, KeyEntry
 from trouper_journal._statistics import WriterStatistics
-from trouper_journal._store import Batch, Store
+from trouper_journal._store import Batch, Known, Store
 
-_TRIES: Final = 100
+_TRIES: Final = 5
+"""How often a plan is made on what was read before, and the write lock taken for writing alone. Where others write
+all the time, the next plan is made under the lock, so that nobody is kept waiting for ever."""
 
 
 class Slot:
@@ -214,20 +216,38 @@ class Writer:
                 continue
             if plan.batch is None:
                 return plan.verdicts
-            if await self._store_batch(plan.batch):
-                self._batches += 1
-                planner.apply(plan)
-                streams = _unfenced(proposals, plan.verdicts) if self._news.subscribed else {}
-                self._news.wrote(plan.batch.base.position, planner.position, streams)
-                return plan.verdicts
+            if await self._watched(self._store.write(plan.batch)):
+                return self._written(proposals, plan)
             careful = True
             self._repetitions += 1
-        raise StorageBusy(f"other processes wrote in between {_TRIES} times; nothing was written, try again")
+        return await self._write_locked(proposals)
 
-    async def _store_batch(self, batch: Batch) -> bool:
+    async def _write_locked(self, proposals: Sequence[Proposal]) -> Sequence[Verdict]:
+        streams = concerned_streams(proposals)
+        plans: list[Plan] = []
+
+        def plan(known: Known) -> Batch | None:
+            self._planner.learn(known, streams)
+            plans.append(self._planner.plan(proposals))
+            return plans[-1].batch
+
+        await self._watched(self._store.write_locked(streams, concerned_keys(proposals), plan))
+        return self._written(proposals, plans[-1])
+
+    def _written(self, proposals: Sequence[Proposal], plan: Plan) -> Sequence[Verdict]:
+        if plan.batch is None:
+            self._news.heard(self._planner.position)
+            return plan.verdicts
+        self._batches += 1
+        self._planner.apply(plan)
+        streams = _unfenced(proposals, plan.verdicts) if self._news.subscribed else {}
+        self._news.wrote(plan.batch.base.position, self._planner.position, streams)
+        return plan.verdicts
+
+    async def _watched(self, write: Awaitable[bool]) -> bool:
         self._news.writing = True
         try:
-            return await self._store.write(batch)
+            return await write
         finally:
             self._news.writing = False
 

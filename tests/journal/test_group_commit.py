@@ -12,12 +12,14 @@ from tests.journal.notes import REGISTRY, Gate, Note, Step, numbers, positions
 from trio.testing import wait_all_tasks_blocked
 
 from trouper_journal import (
+    Batch,
     IdempotencyConflict,
     Journal,
     JournalOptions,
     Key,
     MemoryStore,
     StaleFence,
+    Store,
     VersionConflict,
     Write,
 )
@@ -149,3 +151,27 @@ async def test_more_streams_than_are_remembered(monkeypatch: pytest.MonkeyPatch,
             await journal.commit([Write(f"s{number}", [Note(turn)], expected=turn) for number in range(20)])
         assert await numbers(journal, "s0") == [0, 1, 2]
         assert (await journal.verify()).ok
+
+
+async def test_a_commit_gets_through_though_others_write_all_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with Journal.open(path, registry=REGISTRY) as other:
+        written = 0
+
+        async def get_in_between(_: Batch) -> None:
+            nonlocal written
+            await other.append("theirs", [Note(written)])
+            written += 1
+
+        def wrap(store: Store) -> Store:
+            return FaultyStore(store, before_write=get_in_between)
+
+        async with Journal.open(path, registry=REGISTRY, wrap=wrap) as journal:
+            committed = await journal.append("ours", [Note(1), Note(2)], expected=0, key=Key("k", b"d"))
+            with pytest.raises(VersionConflict):
+                await journal.append("ours", [Note(3)], expected=1)
+            again = await journal.append("ours", [Note(1), Note(2)], key=Key("k", b"d"))
+            assert [record.version for record in committed.records] == [1, 2]
+            assert again.records == committed.records
+            assert await numbers(journal, "theirs") == list(range(written))
+            assert (await journal.verify()).ok
