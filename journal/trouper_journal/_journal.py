@@ -15,10 +15,10 @@ from trouper_journal._clock import Clock, SystemClock
 from trouper_journal._errors import JournalClosed, JournalInUse
 from trouper_journal._lock import DriverLock
 from trouper_journal._news import NewsHub
-from trouper_journal._opening import Opening, Provider, Storage, open_storage
+from trouper_journal._opening import Opening, Provider, Storage, open_storage, real_path
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Proposal
-from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, check_name, is_name
+from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, checked_name, plain_name
 from trouper_journal._records import Committed, Key, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
@@ -84,10 +84,10 @@ class Journal:
             wrap: Puts something between the journal and its storage: faults in tests, or an instrument.
 
         Raises:
-            NotAJournal: The file is something else, or of another layout.
+            NotAJournal: The file is something else, or of another layout or format.
             StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
         """
-        where = None if path is None else os.path.realpath(path)
+        where = None if path is None else real_path(path)
         clock = clock or SystemClock()
         settings = options or JournalOptions()
         provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
@@ -200,18 +200,20 @@ class Journal:
         Iterating raises StorageBusy, JournalCorrupt or JournalBroken where the storage cannot be read, and
         JournalClosed once the block has been left.
         """
+        begin = _bounded(after, "after")
 
         async def page(last: Record | None) -> Sequence[Record]:
-            return await self._read_stream(stream, after if last is None else last.version, PAGE)
+            return await self._read_stream(stream, begin if last is None else last.version, PAGE)
 
         return Records(self._store, page)
 
     def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
         """All records with positions above ``after``, in order, up to the present end; errors as for ``read``."""
+        begin = _bounded(after, "after")
 
         async def page(last: Record | None) -> Sequence[Record]:
             self._check_open()
-            return await self._store.read_all(_bounded(after) if last is None else last.position, PAGE)
+            return await self._store.read_all(begin if last is None else last.position, PAGE)
 
         return Records(self._store, page)
 
@@ -220,7 +222,7 @@ class Journal:
 
         The large values of all of them are held at once. Errors as for ``read``.
         """
-        records = await self._read_stream(stream, after, limit)
+        records = await self._read_stream(stream, _bounded(after, "after"), max(1, _bounded(limit, "limit")))
         if any(record.large for record in records):
             return [await with_values(self._store, record) for record in records]
         return records
@@ -232,7 +234,7 @@ class Journal:
             JournalClosed: The block has been left.
         """
         self._check_open()
-        return Tail(self._store, self._news, _bounded(after))
+        return Tail(self._store, self._news, _bounded(after, "after"))
 
     def news(self) -> News:
         """A subscription to the bare fact that something was committed.
@@ -262,29 +264,29 @@ class Journal:
             prefix: Only those whose name begins so.
             wake_before: Only those with a ``wake_at`` of at most this moment, ns UTC.
         """
-        nameless = (label is not None and not is_name(label)) or (prefix and not is_name(prefix))
-        due = None if wake_before is None else _bounded(wake_before)
+        status, begin = plain_name(label), plain_name(prefix)
+        nameless = (label is not None and status is None) or (prefix != "" and begin is None)
+        due = None if wake_before is None else _bounded(wake_before, "wake_before")
 
         async def page(last: StreamHead | None) -> Sequence[StreamHead]:
             self._check_open()
             if nameless:
                 return []
             after = "" if last is None else last.stream
-            return await self._store.streams(label=label, prefix=prefix, wake_before=due, after=after, limit=PAGE)
+            return await self._store.streams(label=status, prefix=begin or "", wake_before=due, after=after, limit=PAGE)
 
         return Pages(page)
 
     async def next_wake(self, *, after: int) -> int | None:
         """The earliest ``wake_at`` of any stream that is later than ``after`` (ns UTC); None where there is none."""
         self._check_open()
-        return await self._store.next_wake(after)
+        return await self._store.next_wake(_bounded(after, "after"))
 
     async def head(self, stream: str) -> StreamHead | None:
         """Where a stream stands; None where there is no such stream."""
         self._check_open()
-        if not is_name(stream):
-            return None
-        return (await self._store.load([stream], [])).streams.get(stream)
+        name = plain_name(stream)
+        return None if name is None else (await self._store.load([name], [])).streams.get(name)
 
     async def position(self) -> int:
         """Position of the last record, read from the storage."""
@@ -294,9 +296,8 @@ class Journal:
     async def find(self, key_name: str) -> Committed | None:
         """What was committed under a key; None where nothing was."""
         self._check_open()
-        if not is_name(key_name):
-            return None
-        entry = (await self._store.load([], [key_name])).keys.get(key_name)
+        name = plain_name(key_name)
+        entry = None if name is None else (await self._store.load([], [name])).keys.get(name)
         return None if entry is None else await original(self._store, entry)
 
     @asynccontextmanager
@@ -307,7 +308,7 @@ class Journal:
             JournalInUse: A living process, or another task of this one, drives the journal.
             StorageReadOnly: The side file for the lock cannot be written.
         """
-        check_name(node, "node")
+        node = checked_name(node, "node")
         self._check_open()
         lock: DriverLock | None = None
         if self._path is not None:
@@ -333,13 +334,14 @@ class Journal:
             state: The state's bytes.
         """
         self._check_open()
-        if is_name(stream) and 1 <= version <= MAX_INT:
-            await _snapshots.save(self._store, stream, version, fingerprint, state)
+        if (name := plain_name(stream)) is not None and version == _bounded(version, "version") > 0:
+            await _snapshots.save(self._store, name, version, fingerprint, state)
 
     async def load_snapshot(self, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
         """The cached fold of a stream as version and state; dropped where it does not fit record and fingerprint."""
         self._check_open()
-        return await _snapshots.load(self._store, stream, fingerprint) if is_name(stream) else None
+        name = plain_name(stream)
+        return None if name is None else await _snapshots.load(self._store, name, fingerprint)
 
     async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Check every record up to the present end against its digests and the Merkle root.
@@ -362,17 +364,18 @@ class Journal:
 
     async def _read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
         self._check_open()
-        if not is_name(stream):
-            return []
-        return await self._store.read_stream(stream, _bounded(after), limit)
+        name = plain_name(stream)
+        return [] if name is None else await self._store.read_stream(name, after, limit)
 
     def _check_open(self) -> None:
         if self._news.closed:
             raise JournalClosed
 
 
-def _bounded(number: int) -> int:
-    """A version, position or time within what storages can compare with."""
+def _bounded(number: int, what: str) -> int:
+    """A version, position, time or number within what storages can compare with."""
+    if type(number) is not int:
+        raise TypeError(f"{what}: {number!r} is not an integer")
     return max(0, min(number, MAX_INT))
 
 

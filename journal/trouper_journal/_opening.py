@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -10,6 +11,7 @@ import attrs
 import trio
 
 from trouper_journal._clock import Clock
+from trouper_journal._errors import NotAJournal
 from trouper_journal._memory import MemoryStore
 from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
@@ -18,6 +20,18 @@ from trouper_journal._store import Store
 from trouper_journal._writer import Writer
 
 T = TypeVar("T")
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """The one name of a file, which does not depend on links or on where the process stands.
+
+    Raises:
+        NotAJournal: It cannot name a file.
+    """
+    try:
+        return os.path.realpath(os.fsdecode(path))
+    except (TypeError, ValueError) as error:
+        raise NotAJournal(f"{path!r} cannot name a file: {error}") from error
 
 
 class Closer(Protocol):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
+
+MAX_BUSY: Final = 1_000_000.0
+"""Longest wait for a lock in seconds: SQLite counts milliseconds in 32 bits, and does not wait beyond them."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -24,7 +27,7 @@ class JournalOptions:
     durability: Literal["full", "normal"] = attrs.field(
         default="full", validator=attrs.validators.in_(("full", "normal"))
     )
-    busy_timeout: float = attrs.field(default=10.0, validator=attrs.validators.ge(0))
+    busy_timeout: float = attrs.field(default=10.0, validator=[attrs.validators.ge(0), attrs.validators.le(MAX_BUSY)])
     max_batch: int = attrs.field(default=500, validator=attrs.validators.ge(1))
     max_waiting: int = attrs.field(default=1000, validator=attrs.validators.ge(1))
     poll_interval: int = attrs.field(default=10_000_000, validator=attrs.validators.ge(1))

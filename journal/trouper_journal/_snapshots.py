@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from trouper_journal._errors import JournalCorrupt
+from trouper_journal._errors import InvalidWrite, JournalCorrupt
+from trouper_journal._proposals import checked_name
 from trouper_journal._records import Snapshot
 from trouper_journal._store import Store
 
 
 async def save(store: Store, stream: str, version: int, fingerprint: str, state: bytes) -> None:
     """Keep a state; a no-op where the stream has no record of that version."""
+    fingerprint = checked_name(fingerprint, "fingerprint")
+    if not isinstance(state, bytes):
+        raise InvalidWrite(f"snapshot of {stream}: the state is {type(state).__name__}, not bytes")
     found = await store.read_stream(stream, version - 1, 1)
     if found and found[0].version == version:
         await store.save_snapshot(Snapshot(stream, version, found[0].leaf, fingerprint, state), stream)

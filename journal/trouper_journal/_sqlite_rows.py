@@ -163,8 +163,8 @@ def list_streams(
         wheres.append("wake_at <= ?")
         cells.append(wake_before)
     if prefix:
-        wheres.append("+name >= ? AND +name < ?")
-        cells += [prefix, prefix + chr(0x10FFFF)]
+        wheres.append("substr(name, 1, ?) = ?")
+        cells += [len(prefix), prefix]
     where = " AND ".join(wheres)
     rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY id LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
     return [_head_of(row) for row in rows.fetchall()]

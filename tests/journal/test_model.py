@@ -87,7 +87,7 @@ class Model:
         return {"right": self.version(stream), "wrong": self.version(stream) + 1, "any": None}[expect]
 
     def fence(self, commit: Commit) -> int | None:
-        return {"none": None, "current": self.epoch, "stale": self.epoch + 1}[commit.fence]
+        return {"none": None, "current": self.epoch or None, "stale": self.epoch + 1}[commit.fence]
 
     def commit(self, commit: Commit) -> type[JournalError] | tuple[int, int]:
         """What must come of it: an error, or the first and last position."""
