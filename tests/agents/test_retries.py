@@ -46,6 +46,19 @@ async def test_a_busy_provider_is_asked_again_when_it_said(tmp_path: Path, *, re
         assert len(desk.stub.requests) == 2
 
 
+@pytest.mark.parametrize("asked", ["86401", "1796065870", "1796065870123", "1e300"])
+async def test_nobody_is_waited_for_longer_than_a_day(tmp_path: Path, asked: str) -> None:
+    clock = ManualClock()
+    # Some providers name a moment where a number of seconds belongs.
+    absurd = Status(429, headers={"retry-after": asked})
+    async with office(tmp_path, [absurd, "Hello."], by_turn=False, clock=clock) as desk, desk.open() as runtime:
+        run = await runtime.submit("desk", "Hello?")
+        (failed,) = await happened(runtime, run, ModelFailed)
+        assert failed.retry_at == clock.now() + 86_400 * SECOND
+        clock.advance(86_400)
+        assert (await run.wait()).output == "Hello."
+
+
 async def test_each_request_on_the_wire_is_an_event_and_nobody_else_retries(tmp_path: Path) -> None:
     clock = ManualClock()
     failures: list[Answer] = [Status(500), Drop(), Status(503), Raw(b"<html>")]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import trio
 from attrs import define
 
+from trouper.core.conversation import AI, ToolCall, Usage
+from trouper.core.exchange import ModelReply
+from trouper.errors import ModelError
 from trouper.kit import Actor
 from trouper.models import Model
 from trouper.runtime.protocol import (
@@ -92,4 +95,18 @@ class ModelActor(Actor[ModelMessage]):
                     reply = await self._model.agenerate(message.messages, message.tools, message.config)
         except Exception as error:  # noqa: BLE001 -- whatever a model raises is an outcome of its call
             return Replied(message.index, message.attempt, None, error)
+        wrong = _misfit(reply)
+        if wrong:
+            return Replied(message.index, message.attempt, None, ModelError(f"model {self._model.name}: {wrong}"))
         return Replied(message.index, message.attempt, reply)
+
+
+def _misfit(reply: object) -> str:
+    """What is wrong with a reply, if anything: models are others' code, and asking one again may cost."""
+    if not isinstance(reply, ModelReply):
+        return f"it answered with {type(reply).__name__}, which is no ModelReply"
+    message: object = reply.message
+    usage: object = reply.usage
+    if not isinstance(message, AI) or not all(isinstance(each, ToolCall) for each in message.tool_calls):
+        return f"its reply holds {type(message).__name__}, which is no AI message with tool calls"
+    return "" if isinstance(usage, Usage) else f"its reply holds {type(usage).__name__}, which is no Usage"

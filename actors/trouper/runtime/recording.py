@@ -17,6 +17,8 @@ SECOND = 1_000_000_000
 # Waits between attempts: doubled from half a second, never above a minute; a provider's Retry-After is kept to.
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 60.0
+# Some send a moment in place of a number of seconds, or any number at all: nobody waits for years.
+_LONGEST_ASKED = 86_400.0
 
 
 def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
@@ -25,11 +27,11 @@ def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     Args:
         now: Now, ns UTC.
         attempt: Number of the attempt that failed, from 1.
-        asked: Seconds that the other side asked to wait, or None.
+        asked: Seconds that the other side asked to wait, or None; more than a day counts as a day.
         jitter: A random number in [0, 1).
     """
     wait = min(_FIRST_WAIT * 2.0 ** min(attempt - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
-    return now + int(max(wait, asked or 0.0) * SECOND)
+    return now + int(max(wait, min(asked or 0.0, _LONGEST_ASKED)) * SECOND)
 
 
 class Recorder:
