@@ -12,7 +12,7 @@ import trio
 
 from trouper.core.conversation import AI, Human, ToolCall, ToolMessage, ToolSpec, Usage
 from trouper.core.exchange import Chunk, Finished, ModelConfig, ModelReply, ReasoningDelta, TextDelta, ToolCallDelta
-from trouper.errors import ModelError
+from trouper.errors import DefinitionError, ModelError
 from trouper.models import Model, StreamingModel, identity
 from trouper.testing import Chunks, Drop, Raw, Reply, Status, StrictStub, Wait, strict_stub, tc
 from trouper.testing._answers import Answer
@@ -145,6 +145,8 @@ async def test_a_stream_nobody_asked_for_is_read() -> None:
         (_sse(f"data: {HI}\n\n"), True, None, "broke off"),
         (Chunks([{"content": "hal"}], cut=True), True, None, "broke off"),
         (Drop(), True, None, "no connection"),
+        (Raw(b"x" * 193 + b"sk-secret"), True, None, "not JSON"),
+        (_sse(f"data: {'x' * 193}sk-secret\n\n"), True, None, "not JSON"),
     ],
 )
 async def test_errors_say_whether_another_attempt_may_help(
@@ -157,7 +159,7 @@ async def test_errors_say_whether_another_attempt_may_help(
         assert len(stub.requests) == 1
         error: BaseException | None = caught.value
         while error is not None:
-            assert "sk-secret" not in str(error)
+            assert "sk-sec" not in str(error)
             error = error.__cause__
 
 
@@ -310,6 +312,24 @@ async def test_a_missing_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="give OpenAIModel an api_key") as caught:
         await OpenAIModel("m").agenerate(HELLO)
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("key", "headers"), [("kéy", {}), ("key", {"x-team": "Österreich"})], ids=["the key", "a header"]
+)
+async def test_what_no_header_can_carry_is_told_without_it(key: str, headers: dict[str, str]) -> None:
+    options = OpenAIOptions(headers=headers)
+    async with OpenAIModel("m", base_url="http://127.0.0.1:1/v1", api_key=key, options=options) as model:
+        with pytest.raises(ModelError, match="cannot carry") as caught:
+            await model.agenerate(HELLO)
+    assert (caught.value.retryable, caught.value.__cause__) == (False, None)
+
+
+@pytest.mark.parametrize("address", ["localhost:11434/v1", "http://[bad", "http://", "", "ftp://user:pass@host/v1"])
+def test_an_address_that_is_none_is_refused_without_its_password(address: str) -> None:
+    with pytest.raises(DefinitionError, match="base_url") as caught:
+        OpenAIModel("m", base_url=address)
+    assert "pass" not in str(caught.value)
 
 
 def test_identity_and_repr_hold_no_secret() -> None:

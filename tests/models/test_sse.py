@@ -42,8 +42,14 @@ def test_the_cut_of_the_bytes_does_not_matter(parts: list[str], data: st.DataObj
     assert _events(*pieces) == _events(whole)
 
 
-def test_a_line_without_end_is_refused() -> None:
+@pytest.mark.parametrize("last", [b"6", b"\ndata:6\n"])
+def test_an_event_without_end_is_refused(last: bytes) -> None:
     parser = EventParser(limit=10)
     parser.feed(b"data:12345")
     with pytest.raises(ValueError, match="longer than 10"):
-        parser.feed(b"6")
+        parser.feed(last)
+
+
+def test_events_that_end_are_not_counted_together() -> None:
+    parser = EventParser(limit=10)
+    assert [event.data for _ in range(3) for event in parser.feed(b"data:12345\n\n")] == ["12345"] * 3

@@ -84,7 +84,7 @@ def _read(events: list[ServerEvent]) -> Iterator[Value]:
             elif readable:
                 yield body
             elif line.strip():
-                raise ModelError(f"a piece of the provider's stream is not JSON: {line[:200]!r}", retryable=True)
+                raise ModelError(f"a piece of the provider's stream is not JSON: {line!r}", retryable=True)
 
 
 async def whole(response: Response) -> Value:
@@ -96,5 +96,5 @@ async def whole(response: Response) -> Value:
     text = (await response.read()).decode("utf-8", errors="replace")
     readable, body = strict_json.parse(text, lenient=True)
     if not readable:
-        raise ModelError(f"the provider's answer is not JSON: {text[:200]!r}", retryable=True)
+        raise ModelError(f"the provider's answer is not JSON: {text!r}", retryable=True)
     return body

@@ -10,6 +10,7 @@ import httpx
 
 from trouper.core.chat_reply import retryable_status
 from trouper.errors import ModelError
+from trouper.tools import Redactor
 
 _EXCERPT = 500
 
@@ -35,13 +36,18 @@ def told_as_model_errors(secret: str | None) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        if secret and secret in str(error):
-            raise _blotted(error, secret) from None
-        raise
+        told = _blotted(error, secret)
+        if str(told) == str(error):
+            raise
+        raise told from None
+    except UnicodeEncodeError:
+        # It holds the key or the header that it is about.
+        raise ModelError("the API key or a header has characters that HTTP headers cannot carry") from None
     except failures as error:
         told = _blotted(_told(error), secret)
         # The error underneath may hold the key as well, and would be printed with ours.
-        raise told from (None if secret and secret in f"{error}{error.__cause__}" else error)
+        underneath = f"{error}{error.__cause__}"
+        raise told from (error if _masked(underneath, secret) == underneath else None)
 
 
 def _told(error: Exception) -> ModelError:
@@ -73,8 +79,13 @@ def describe(error: BaseException) -> str:
 
 def blot(text: str, secret: str | None) -> str:
     """The text without the API key, which some gateways repeat, and not longer than a log wants."""
-    clean = text.replace(secret, "[API key]") if secret else text
+    # Masked before it is cut: a cut could leave half of the key.
+    clean = _masked(text, secret)
     return clean if len(clean) <= _EXCERPT else f"{clean[:_EXCERPT]}..."
+
+
+def _masked(text: str, secret: str | None) -> str:
+    return Redactor([secret]).text(text) if secret else text
 
 
 def _status_error(status: int, body: object, headers: Mapping[str, str]) -> ModelError:

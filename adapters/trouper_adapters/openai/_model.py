@@ -16,6 +16,7 @@ from trouper.core.chat_request import request_body
 from trouper.core.chat_stream import StreamedReply
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import Chunk, Finished, ModelConfig, ModelReply
+from trouper.errors import DefinitionError
 from trouper.models import collect, pieces
 
 from ._body import bodies, whole
@@ -40,6 +41,9 @@ class OpenAIModel:
         settings: Settings of every call, where the call itself sets nothing else.
         stream: Whether `agenerate` asks for a streamed reply too; some endpoints answer sooner or only that way.
         options: How to reach the endpoint.
+
+    Raises:
+        DefinitionError: ``base_url`` is no http or https address.
     """
 
     def __init__(
@@ -53,13 +57,13 @@ class OpenAIModel:
         options: OpenAIOptions | None = None,
     ) -> None:
         self._model = model
-        self._base_url = base_url
+        self._address = None if base_url is None else _public_url(base_url)
         self._settings = settings or ModelConfig()
         self._stream = stream
         self._connection = Connection(base_url, api_key, options or OpenAIOptions())
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self._model!r}, base_url={_public_url(self._base_url)!r})"
+        return f"OpenAIModel({self._model!r}, base_url={self._address!r})"
 
     @property
     def name(self) -> str:
@@ -71,7 +75,7 @@ class OpenAIModel:
         return {
             "provider": "openai-chat",
             "model": self._model,
-            "base_url": _public_url(self._base_url),
+            "base_url": self._address,
             "settings": self._settings.to_value(),
         }
 
@@ -136,10 +140,14 @@ async def _streamed(response: Response, settings: ModelConfig) -> AsyncGenerator
     yield Finished(reply.finish(settings, request_id=response.request_id))
 
 
-def _public_url(url: str | None) -> str | None:
+def _public_url(url: str) -> str:
     """The address without user, password and query, which may be secret."""
-    if url is None:
-        return None
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
     host = parts.netloc.rpartition("@")[2]
+    if parts.scheme not in {"http", "https"} or not host:
+        # The address itself stays out: it may hold a password.
+        raise DefinitionError("base_url is no address such as http://localhost:11434/v1")
     return f"{parts.scheme}://{host}{parts.path}"

@@ -32,7 +32,7 @@ class EventParser:
     """Takes bytes in any cut and gives events.
 
     Raises:
-        ValueError: From `feed`, for a line longer than the limit.
+        ValueError: From `feed`, for an event longer than the limit.
     """
 
     def __init__(self, *, limit: int = 16 * 1024 * 1024) -> None:
@@ -40,6 +40,7 @@ class EventParser:
         self._rest = b""
         self._name = ""
         self._data: list[str] = []
+        self._held = 0
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
         """The events that are complete with this piece."""
@@ -48,9 +49,10 @@ class EventParser:
         held = b"\r" if buffer.endswith(b"\r") else b""
         *lines, rest = _LINE_END.split(buffer.removesuffix(held) if held else buffer)
         self._rest = rest + held
-        if len(self._rest) > self._limit:
-            raise ValueError(f"a line of the event stream is longer than {self._limit} bytes")
-        return [event for line in lines if (event := self._line(line)) is not None]
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        if self._held + len(self._rest) > self._limit:
+            raise ValueError(f"an event of the stream is longer than {self._limit} bytes")
+        return events
 
     def end(self) -> list[ServerEvent]:
         """What the stream's end completes: servers leave the last blank line out, so an open event counts."""
@@ -61,12 +63,13 @@ class EventParser:
     def _line(self, line: bytes) -> ServerEvent | None:
         if not line:
             event = ServerEvent(self._name, "\n".join(self._data)) if self._data else None
-            self._name, self._data = "", []
+            self._name, self._data, self._held = "", [], 0
             return event
         field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
         text = value.removeprefix(b" ").decode("utf-8", errors="replace")
         if field == b"data":
             self._data.append(text)
+            self._held += len(line)
         elif field == b"event":
             self._name = text
         return None
