@@ -32,7 +32,6 @@ async def _measure(folder: Path, long: int, scale: Scale) -> tuple[list[Pair], P
         Runtime.open(folder / "short.db", [desk(SHORT)]) as short_runtime,
         Runtime.open(folder / "long.db", [desk(long)]) as long_runtime,
     ):
-
         together = long // SHORT
 
         async def run_long() -> float:

@@ -202,7 +202,9 @@ class RunState:
     @property
     def ended(self) -> bool:
         """Whether the run is over; one that failed at its limit can still be continued."""
-        return self.phase in _ENDED
+        # Asked forty times in a short run: members are compared, because hashing one costs a call.
+        phase = self.phase
+        return phase is not RunPhase.RUNNING and phase is not RunPhase.SUBMITTED
 
     @property
     def started(self) -> bool:
@@ -232,6 +234,3 @@ class RunState:
     def awaiting(self) -> tuple[Action, ...]:
         """Actions that wait for a person's approval."""
         return tuple(action for action in self.batch if action.phase is Phase.AWAITING)
-
-
-_ENDED = frozenset({RunPhase.SUCCEEDED, RunPhase.FAILED, RunPhase.CANCELLED})
