@@ -115,19 +115,25 @@ class Shapes:
         shapes = self.fields(cls)
         names = frozenset(shapes)
         name = cls.__qualname__
-        writer = self.writer(cls, shapes, names)
-        reader = self.reader(cls, shapes)
+        writer: Callable[[object], Fields] | None = None
+        reader: Callable[[Fields], object] | None = None
 
         def write(value: object) -> object:
+            nonlocal writer
             if type(value) is not cls:
                 raise MisfitError(name, value)
+            if writer is None:
+                writer = self.writer(cls, shapes, names)
             return writer(value)
 
         def read(value: object, _: object) -> object:
+            nonlocal reader
             if type(value) is not dict:
                 raise MisfitError(f"a map for {name}", value)
             if not value.keys() <= names:
                 raise ValueError(f"unknown field {min(value.keys() - names)!r} of {name}")
+            if reader is None:
+                reader = self.reader(cls, shapes)
             return reader(value)
 
         shape.write, shape.read, shape.parts = write, read, _class_parts(cls, shapes)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
-from typing import Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
@@ -50,16 +50,23 @@ class Encoded:
     values: tuple[LargeValue, ...] = ()
 
 
+Writer: TypeAlias = Callable[[object], Fields]
+Reader: TypeAlias = Callable[[Fields], object]
+
+
 class EventCodec:
-    """Writes and reads the events of one class."""
+    """Writes and reads the events of one class.
+
+    The class is checked at once; the code that writes and reads it is generated at its first use, because that is most
+    of the time that a program takes to import its events.
+    """
 
     __slots__ = (
-        "_content_names",
-        "_content_writer",
+        "_all_shapes",
         "_fact_names",
-        "_facts_writer",
         "_reader",
         "_shapes",
+        "_writers",
         "cls",
         "content",
         "driver",
@@ -75,12 +82,21 @@ class EventCodec:
         self._shapes: Final = shapes.fields(cls)
         fields = attrs.fields_dict(cls)
         self.content: Final = frozenset(name for name in self._shapes if is_content(fields[name].type))
-        facts = frozenset(self._shapes) - self.content
-        self._fact_names: Final = facts
-        self._facts_writer: Final = shapes.writer(cls, self._shapes, facts)
-        self._content_writer: Final = shapes.writer(cls, self._shapes, self.content)
+        self._fact_names: Final = frozenset(self._shapes) - self.content
+        self._all_shapes: Final = shapes
+        self._writers: tuple[Writer, Writer] | None = None
+        self._reader: Reader | None = None
+
+    def _make_writers(self) -> tuple[Writer, Writer]:
+        """For the facts and for the content."""
+        make = self._all_shapes.writer
+        self._writers = make(self.cls, self._shapes, self._fact_names), make(self.cls, self._shapes, self.content)
+        return self._writers
+
+    def _make_reader(self) -> Reader:
         readable = {name: _or_erased(shape) if name in self.content else shape for name, shape in self._shapes.items()}
-        self._reader: Final = shapes.reader(cls, readable)
+        self._reader = self._all_shapes.reader(self.cls, readable)
+        return self._reader
 
     def encode(self, event: object, *, stream: str, domain: Domain | None, salt16: bytes) -> Encoded:
         """Write an event.
@@ -88,14 +104,15 @@ class EventCodec:
         Raises:
             InvalidValue: A field cannot be stored; the path begins with the event's name.
         """
+        write_facts, write_content = self._writers or self._make_writers()
         try:
-            fields = self._facts_writer(event)
+            fields = write_facts(event)
             facts = pack_plain(fields) if fields else b""
             if not self.content:
                 if too_deep(facts):
                     self._refuse(event, TOO_DEEP)
                 return Encoded(self.type, self.schema, self.driver, facts, b"")
-            fields = self._content_writer(event)
+            fields = write_content(event)
             packed = pack_plain(fields)
         except (InvalidValue, *READ_ERRORS) as error:
             self._refuse(event, str(error))
@@ -132,8 +149,9 @@ class EventCodec:
         else:
             unknown = min(content.keys() - self.content)
             raise JournalCorrupt(f"{self.type} has the unknown content field {unknown!r}", position)
+        read = self._reader or self._make_reader()
         try:
-            return self._reader(fields)
+            return read(fields)
         except READ_ERRORS as error:
             raise JournalCorrupt(self._explain_stored(fields, error), position) from None
 
