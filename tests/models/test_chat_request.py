@@ -138,18 +138,20 @@ def test_illegal_tool_names_become_legal_and_stay_different(one: str, other: str
 def test_contents_follow_the_rules_of_their_roles() -> None:
     wire = wire_messages(
         [
+            System("0", "Be brief."),
             AI("1", "", (ToolCall("r/0.0", "a", "{}"),)),
             AI("2", None),
             AI("3", None, refusal="I will not."),
             Human("4", "\ud800x"),
             Human("5", ({"type": "text", "text": "hi"},), {"name": "maria", "note": None}),
-        ],
-        instructions="Be brief.",
+            Human("6", ()),
+        ]
     )
     assert wire[0] == {"role": "system", "content": "Be brief."}
     assert wire[1]["content"] is None
     assert [m["content"] for m in wire[3:6]] == ["", "I will not.", "\ufffdx"]
     assert wire[6] == {"role": "user", "content": [{"type": "text", "text": "hi"}], "name": "maria"}
+    assert wire[7] == {"role": "user", "content": ""}
 
 
 def test_what_a_provider_sent_along_goes_back_as_it_came() -> None:

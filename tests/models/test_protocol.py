@@ -103,3 +103,15 @@ async def test_a_stream_without_its_end_is_an_error() -> None:
     with pytest.raises(ModelError, match="before its reply was complete") as caught:
         await collect(cut())
     assert caught.value.retryable
+
+
+async def test_a_models_own_stream_without_its_end_is_an_error_too() -> None:
+    class Broken(Echo):
+        async def astream(self, *_: object) -> AsyncGenerator[Chunk, None]:
+            await trio.lowlevel.checkpoint()
+            yield TextDelta("hal")
+
+    async with aclosing(astream(Broken(), [])) as chunks:
+        assert await anext(chunks) == TextDelta("hal")
+        with pytest.raises(ModelError, match="before its reply was complete"):
+            await anext(chunks)

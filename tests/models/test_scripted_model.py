@@ -10,6 +10,7 @@ from trouper.models import Model, identity
 from trouper.testing import (
     ModelRequest,
     ScriptedModel,
+    Step,
     UnexpectedModelCall,
     UnusedModelSteps,
     call,
@@ -94,6 +95,14 @@ async def test_by_turn_a_turn_may_take_several_attempts() -> None:
     assert [(await model.agenerate(HELLO)).message.content for _ in range(2)] == ["first", "first"]
     with pytest.raises(UnusedModelSteps, match="step 1"):
         model.assert_done()
+
+
+@pytest.mark.parametrize(
+    ("steps", "by_turn"), [([["a", "b"]], False), ([[]], True), ("text", False)], ids=["in order", "empty", "a text"]
+)
+def test_a_script_of_which_something_would_never_be_said_is_refused(steps: list[Step], *, by_turn: bool) -> None:
+    with pytest.raises(ValueError, match="step"):
+        ScriptedModel(steps, by_turn=by_turn)
 
 
 def test_it_is_a_model_with_a_name_of_its_own() -> None:

@@ -9,8 +9,8 @@ What is mended on the wire, and only there (the journal keeps what really was):
   and fit for the narrowest known provider (Mistral wants exactly nine; OpenAI takes up to 40).
 - Arguments that are not a JSON object are sent as ``{}`` where blank, else as ``{"_raw": "<the text>"}``.
 - A tool name that no provider would take is mapped to one that it does; see `wire_name`.
-- Lone surrogates become U+FFFD. A reply with calls and no text has null content, one with neither has ``""``; a
-  refusal is sent as the text of its reply.
+- Lone surrogates become U+FFFD. A reply with calls and no text has null content; any other message without
+  content has ``""``. A refusal is sent as the text of its reply.
 
 Format: https://platform.openai.com/docs/api-reference/chat/create
 """
@@ -133,14 +133,11 @@ def wire_tool_choice(choice: str | None) -> Value:
     return {"type": "function", "function": {"name": choice}}
 
 
-def wire_messages(
-    messages: Sequence[Message], instructions: str | None = None, *, echo_reasoning: bool = True
-) -> list[dict[str, Value]]:
+def wire_messages(messages: Sequence[Message], *, echo_reasoning: bool = True) -> list[dict[str, Value]]:
     """The ``messages`` of a request, always valid: see the head of this module for what is mended.
 
     Args:
         messages: The conversation.
-        instructions: A system message to begin with; None for none.
         echo_reasoning: Whether disclosed reasoning is sent back under the name that it came with.
 
     Raises:
@@ -148,8 +145,6 @@ def wire_messages(
     """
     slots = _join(messages)
     wire: list[dict[str, Value]] = []
-    if instructions is not None:
-        wire.append({"role": "system", "content": strict_json.valid_text(instructions)})
     for index, message in enumerate(messages):
         path = f"messages[{index}]"
         if isinstance(message, ToolMessage):
@@ -259,7 +254,8 @@ def _answer(slot: _Slot, path: str) -> dict[str, Value]:
 
 
 def _content(message: Message, path: str) -> Value:
-    return strict_json.checked(content_value(message.content), f"{path}.content")
+    # A list without parts is none that a provider takes.
+    return strict_json.checked(content_value(message.content), f"{path}.content") or ""
 
 
 def _extra(extra: Mapping[str, Value], path: str) -> dict[str, Value]:

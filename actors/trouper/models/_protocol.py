@@ -86,6 +86,9 @@ async def astream(
     async with _closed(model.astream(messages, tools, config)) as chunks:
         async for chunk in chunks:
             yield chunk
+            if isinstance(chunk, Finished):
+                return
+    raise _broken_off()
 
 
 @asynccontextmanager
@@ -128,7 +131,11 @@ async def collect(chunks: AsyncIterator[Chunk]) -> ModelReply:
         async for chunk in chunks:
             if isinstance(chunk, Finished):
                 return chunk.reply
-    raise ModelError("the model's stream ended before its reply was complete", retryable=True)
+    raise _broken_off()
+
+
+def _broken_off() -> ModelError:
+    return ModelError("the model's stream ended before its reply was complete", retryable=True)
 
 
 def identity(model: Model) -> Mapping[str, Value]:

@@ -49,7 +49,7 @@ Answer: TypeAlias = str | AI | ModelReply | Exception
 """A text, a message, a whole reply, or an error to raise."""
 
 Step: TypeAlias = Answer | Callable[[ModelRequest], Answer | Awaitable[Answer]] | Sequence[Answer]
-"""An answer, a function (plain or async) that makes one of the request, or the answers to one turn's attempts."""
+"""An answer, a function (plain or async) that makes one of the request, or (by turn) the answers to its attempts."""
 
 
 def call(name: str, /, **arguments: Value) -> AI:
@@ -71,8 +71,8 @@ class ScriptedModel:
     """A model with a script.
 
     Each call takes the next step. With ``by_turn`` the step is chosen by the number of model replies in the request
-    instead, so that the script goes on in its place after the process was killed and started again. There, a step that
-    is a list or tuple holds the answers to the attempts at this turn; the last one repeats.
+    instead, so that the script goes on in its place after the process was killed and started again. There, and only
+    there, a step may be a list or tuple: the answers to the attempts at this turn, of which the last one repeats.
 
     As a context manager it ends with `assert_done`, unless the block raised.
 
@@ -81,11 +81,20 @@ class ScriptedModel:
         name: The model's name, which enters the journal.
         by_turn: Whether steps are chosen by turn.
         usage: Tokens that each reply claims to have taken; by default 10 in and 5 out.
+
+    Raises:
+        ValueError: The script is a single text, or has a list of attempts that is empty or that only its first could
+            be taken of.
     """
 
     def __init__(
         self, steps: Sequence[Step], *, name: str = "scripted", by_turn: bool = False, usage: Usage = _USAGE
     ) -> None:
+        if isinstance(steps, str):
+            raise ValueError(f"a script is a list of steps: [{steps!r}]")  # noqa: TRY004 -- a text is a sequence too
+        for place, step in enumerate(steps):
+            if isinstance(step, Sequence) and not isinstance(step, str) and not (by_turn and step):
+                raise ValueError(f"step {place}: a list holds the attempts at a turn; it needs by_turn=True, and one")
         self.name = name
         self.requests: list[ModelRequest] = []
         self._steps = tuple(steps)
