@@ -12,7 +12,7 @@ import trio
 
 from trouper_journal import _snapshots
 from trouper_journal._clock import Clock, SystemClock
-from trouper_journal._errors import JournalClosed, JournalInUse
+from trouper_journal._errors import JournalInUse
 from trouper_journal._lock import DriverLock
 from trouper_journal._news import NewsHub
 from trouper_journal._opening import Opening, Provider, Storage, open_storage, real_path
@@ -306,7 +306,7 @@ class Journal:
 
         Raises:
             JournalInUse: A living process, or another task of this one, drives the journal.
-            StorageReadOnly: The side file for the lock cannot be written.
+            StorageReadOnly, StorageFull: The side file for the lock cannot be written.
         """
         node = checked_name(node, "node")
         self._check_open()
@@ -368,8 +368,7 @@ class Journal:
         return [] if name is None else await self._store.read_stream(name, after, limit)
 
     def _check_open(self) -> None:
-        if self._news.closed:
-            raise JournalClosed
+        self._news.check()
 
 
 def _bounded(number: int, what: str) -> int:

@@ -17,11 +17,14 @@ import attrs
 import trio
 
 from trouper_journal._clock import Clock
-from trouper_journal._errors import JournalError, StorageBusy
+from trouper_journal._errors import JournalClosed, JournalError, StorageBusy
 from trouper_journal._store import Store
 
 _IDLE_LOOKS: Final = 100
-"""Every how many looks the store itself is asked, though its stamp has not changed."""
+"""Every how many intervals the store itself is asked, though its stamp has not changed."""
+
+_LONGEST_PAUSE: Final = 1.0
+"""Most seconds between two looks by a clock that is not set, where the interval is shorter."""
 
 
 _NAMED: Final = 10_000
@@ -125,6 +128,18 @@ class NewsHub:
         """Whether the journal is being left."""
         return self._closed
 
+    def check(self) -> None:
+        """Refuse to go on with a journal that is being left, or can no longer be read.
+
+        Raises:
+            JournalClosed: It is being left.
+            JournalError: What made it unreadable.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise JournalClosed
+
     def heard(self, position: int) -> None:
         """Tell that the storage holds records up to ``position``, which are not all our own."""
         if position > self._position:
@@ -197,27 +212,30 @@ class NewsHub:
         """Look for commits of other processes for ever, while somebody waits."""
         if store.stamp() is None:
             return
-        looks = 0
+        pause = max(_LONGEST_PAUSE, 2e-9 * interval)
+        quiet = 0
         writes = self._writes
         stamp: object = None
-        unsettled = True
         while True:
             if not self.waiting:
                 await self._wanted.park()
-                unsettled = True
+                quiet = 0
             if self.writing or self._writes != writes:
                 writes = self._writes
-                unsettled = True
+                quiet = 0
             else:
                 seen = store.stamp()
-                looks += 1
-                # One more look after a change: a second commit within the resolution of the stamp leaves it as it is.
-                if unsettled or seen != stamp or looks >= _IDLE_LOOKS:
-                    unsettled = seen != stamp
+                if seen != stamp:
                     stamp = seen
-                    looks = 0
+                    quiet = 0
+                # A commit changes the stamp before its way to the disk, and is seen after it: looks at growing
+                # distances see it at most about as long afterwards as that took, on any disk.
+                if quiet & (quiet - 1) == 0 or quiet % _IDLE_LOOKS == 0:
                     await self._look(store)
-            await clock.sleep_until(clock.now() + interval)
+                quiet += 1
+            # The wall clock may be set back while this waits for it.
+            with trio.move_on_after(pause):
+                await clock.sleep_until(clock.now() + interval)
 
     async def _look(self, store: Store) -> None:
         try:

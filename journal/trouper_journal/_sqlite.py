@@ -26,6 +26,7 @@ from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
 
 T = TypeVar("T")
+FileId = tuple[int, int]
 Work = Callable[[sqlite3.Connection], T]
 
 
@@ -39,6 +40,7 @@ class SQLiteStore:
         self._reader = reader
         self._ids = rows.StreamIds()
         self._id = b""
+        self._files: Sequence[FileId] = ()
         self._closed = False
 
     async def prepare(self, options: JournalOptions, new_id: bytes, now: int) -> None:
@@ -50,6 +52,7 @@ class SQLiteStore:
 
         self._id = await self._hop(self._writer, first)
         await self._read(lambda database: configure(database, synchronous=level, read_only=True))
+        self._files = self._find_files()
 
     async def finish(self) -> None:
         """Take no more calls, and fold the write-ahead log into the file, unless another process is using it."""
@@ -68,6 +71,7 @@ class SQLiteStore:
             StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
             JournalBroken: The outcome is unknown.
         """
+        self._check_files()
         ids = self._ids
 
         def work(database: sqlite3.Connection) -> bool:
@@ -88,6 +92,7 @@ class SQLiteStore:
             StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
             JournalBroken: The outcome is unknown.
         """
+        self._check_files()
         ids = self._ids
 
         def locked(database: sqlite3.Connection) -> dict[str, int] | None:
@@ -161,6 +166,21 @@ class SQLiteStore:
         except OSError:
             return (0, 0)
         return (state.st_mtime_ns, state.st_size)
+
+    def _check_files(self) -> None:
+        """Refuse to write to what will be gone when it is closed: nothing acknowledged there would last."""
+        if self._files and self._find_files() != self._files:
+            raise JournalBroken(
+                f"{self.path} or its log was deleted, moved or replaced while it was open: what was written of late "
+                "may be lost, nothing more is written; put the file right and open it again"
+            )
+
+    def _find_files(self) -> Sequence[FileId]:
+        try:
+            found = (os.stat(self.path), os.stat(f"{self.path}-wal"))
+        except OSError:
+            return ()
+        return [(state.st_dev, state.st_ino) for state in found]
 
     async def _read(self, work: Work[T]) -> T:
         return await self._hop(self._reader, lambda database: translating(lambda: work(database), self.path))

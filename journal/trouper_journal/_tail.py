@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from trouper_journal._codec import SALT_SIZE
-from trouper_journal._errors import JournalCorrupt
+from trouper_journal._errors import JournalClosed, JournalCorrupt
 from trouper_journal._news import Arrival, Inbox, NewsHub
 from trouper_journal._proposals import MAX_EVENTS
 from trouper_journal._records import Committed, KeyEntry, Record
@@ -100,8 +100,10 @@ class Tail:
 
     async def __anext__(self) -> Record:
         while not self._page:
-            if self._news.closed:
-                raise StopAsyncIteration
+            try:
+                self._news.check()
+            except JournalClosed:
+                raise StopAsyncIteration from None
             page = await self._store.read_all(self._position, PAGE)
             self._page.extend(page)
             if not page and not await self._news.beyond(self._position):
@@ -137,7 +139,8 @@ class News:
 
         Cancelling loses nothing: the next wait returns at once if there was news.
         """
-        assert self._seen is not None
+        if self._seen is None:
+            raise RuntimeError("news are to be waited for inside of their `async with` block")
         await trio.lowlevel.checkpoint()
         going = await self._hub.beyond(self._seen)
         self._seen = max(self._seen, self._hub.position)
@@ -155,8 +158,10 @@ class Arrivals:
         self._store = store
         self._hub = hub
         self._inbox = Inbox()
+        self._entered = False
 
     async def __aenter__(self) -> Self:
+        self._entered = True
         self._hub.subscribe(self._inbox)
         try:
             self._inbox.seen = max(self._inbox.seen, await self._store.position())
@@ -166,6 +171,7 @@ class Arrivals:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._entered = False
         self._hub.unsubscribe(self._inbox)
 
     async def wait(self) -> Arrival | None:
@@ -173,6 +179,8 @@ class Arrivals:
 
         Cancelling loses nothing: the next wait returns at once if there was an arrival.
         """
+        if not self._entered:
+            raise RuntimeError("arrivals are to be waited for inside of their `async with` block")
         return await self._hub.arrival(self._inbox)
 
 
