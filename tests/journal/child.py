@@ -5,6 +5,7 @@ It tells what it has done line by line on standard output, and waits for a line 
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import threading
@@ -62,6 +63,16 @@ async def drive(path: str, node: str) -> None:
         await told_to_begin()
 
 
+async def fork(path: str) -> None:
+    """Drive, and leave a forked child that lives until standard input ends."""
+    async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("parent"):
+        if os.fork() == 0:
+            say("forked")
+            sys.stdin.read()
+            os._exit(0)
+        await trio.sleep_forever()
+
+
 async def overflow(path: str) -> None:
     """Append until the system refuses to let a file grow, then once more."""
     async with Journal.open(path, registry=REGISTRY) as journal:
@@ -111,6 +122,8 @@ def main() -> None:
         trio.run(flood, path)
     elif action == "drive":
         trio.run(drive, path, rest[0])
+    elif action == "fork":
+        trio.run(fork, path)
     elif action == "overflow":
         trio.run(overflow, path)
     else:
