@@ -171,6 +171,20 @@ def test_tail_of_one_run(journal: Path) -> None:
     assert records[-1]["type"] == "run.succeeded"
 
 
+@pytest.mark.parametrize("number", [0, 2, 1000])
+def test_tail_of_one_run_begins_with_the_last_of_that_run(journal: Path, number: int) -> None:
+    run = str(objects(ok_called("runs", journal, "--json"))[0]["run"])
+    whole = objects(ok_called("tail", journal, "--no-follow", "--after", "0", "--run", run, "--json"))
+    last = objects(ok_called("tail", journal, "--no-follow", "-n", str(number), "--run", run, "--json"))
+    assert last == whole[max(0, len(whole) - number) :]
+
+
+@pytest.mark.parametrize("command", ["runs", "tail"])
+def test_a_number_below_zero_is_used_wrongly(journal: Path, command: str) -> None:
+    done = called(command, journal, "-n", "-1")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_tail_follows_what_other_processes_append_and_ends_quietly_on_ctrl_c(
     tmp_path: Path, journals: Journals
 ) -> None:

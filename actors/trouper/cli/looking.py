@@ -44,7 +44,9 @@ class _Row:
 @command
 @JOURNAL
 @click.option("--label", help="Only runs with this label, such as awaiting_approval.")
-@click.option("-n", "number", default=50, show_default=True, help="How many, the newest; 0 for all.")
+@click.option(
+    "-n", "number", default=50, show_default=True, type=click.IntRange(min=0), help="How many, the newest; 0 for all."
+)
 def runs(output: Output, /, journal: Path, label: str | None, number: int) -> Exit:
     """List the runs of a journal, oldest first."""
 
@@ -269,7 +271,7 @@ def tail(
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
             stream = None if run_id is None else f"run/{await find_run(opened_journal, run_id)}"
-            begin = after if after is not None else max(0, await opened_journal.position() - number)
+            begin = await _before_last(opened_journal, stream, number) if after is None else after
             teller = _Teller(opened_journal)
             async for record in opened_journal.read_all(after=begin) if no_follow else opened_journal.tail(after=begin):
                 if stream is None or record.stream == stream:
@@ -279,6 +281,16 @@ def tail(
         return Exit.OK
 
     return run_async(main)
+
+
+async def _before_last(journal: Journal, stream: str | None, number: int) -> int:
+    """The position before the last so many records, of the journal or of a stream."""
+    end = await journal.position()
+    if stream is None:
+        return max(0, end - number)
+    head = await journal.head(stream)
+    page = [] if head is None else await journal.read_page(stream, after=max(0, head.version - number), limit=1)
+    return page[0].position - 1 if page else end
 
 
 async def _print_record(output: Output, journal: Journal, teller: _Teller, record: Record) -> None:
