@@ -11,11 +11,9 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import aiosqlite
 import trio
-import trio_asyncio
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._errors import JournalBroken, JournalClosed, JournalCorrupt
@@ -24,6 +22,9 @@ from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import NO_LOOP, Answer, transact, translating
 from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
+
+if TYPE_CHECKING:
+    import aiosqlite
 
 T = TypeVar("T")
 FileId = tuple[int, int]
@@ -34,7 +35,10 @@ class SQLiteStore:
     """The store over an opened file; made by ``SQLiteHost``."""
 
     def __init__(self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+        import trio_asyncio
+
         self.path = path
+        self._current_loop = trio_asyncio.current_loop
         self._token = trio.lowlevel.current_trio_token()
         self._writer = writer
         self._reader = reader
@@ -199,12 +203,12 @@ class SQLiteStore:
         # aiosqlite's coroutine asks its event loop for a future, puts it into its thread's queue with the work, and
         # waits for it. It is left there, with a loop and a future that do nothing: the work wakes the caller itself.
         # A real loop would carry the answer through three more turns of Trio's, a fifth of a durable commit's time.
-        token = trio_asyncio.current_loop.set(NO_LOOP)
+        token = self._current_loop.set(NO_LOOP)
         try:
             handed_over = connection.execute_fetchall("", answer.carrying(work))
             handed_over.send(None)
         finally:
-            trio_asyncio.current_loop.reset(token)
+            self._current_loop.reset(token)
         try:
             return await answer.wait()
         finally:

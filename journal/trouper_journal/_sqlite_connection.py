@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
 
 import outcome
 import trio
-import trio_asyncio
 
 from trouper_journal._errors import (
     JournalBroken,
@@ -24,6 +23,9 @@ from trouper_journal._errors import (
     StorageFull,
     StorageReadOnly,
 )
+
+if TYPE_CHECKING:
+    import trio_asyncio
 
 T = TypeVar("T")
 

@@ -2,32 +2,27 @@
 
 aiosqlite needs an asyncio event loop. trio-asyncio provides one for as long as a block is open; that block
 stands in a task of its own which no cancellation reaches, so that what a cancelled program still has to
-write finds the loop running.
+write finds the loop running. Both libraries are imported when the first file is opened: most programs that
+import this package open none, or not yet, and asyncio alone takes as long to import as a tenth of the rest.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
+from typing import TYPE_CHECKING
 
-import aiosqlite
 import trio
-import trio_asyncio
 
 from trouper_journal._errors import JournalError
 from trouper_journal._options import JournalOptions
 from trouper_journal._sqlite import SQLiteStore
 from trouper_journal._sqlite_connection import UnitConnection, translated
 
+if TYPE_CHECKING:
+    import asyncio
 
-class _Connection(aiosqlite.Connection):
-    """Remembers the future of its own stopping, which aiosqlite drops where connecting fails."""
-
-    stopping: asyncio.Future[object] | None = None
-
-    def stop(self) -> asyncio.Future[object] | None:
-        self.stopping = super().stop()
-        return self.stopping
+    import aiosqlite
+    import trio_asyncio
 
 
 class SQLiteHost:
@@ -78,6 +73,8 @@ class SQLiteHost:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Body of the task."""
+        import trio_asyncio
+
         try:
             with trio.CancelScope(shield=True):
                 async with trio_asyncio.open_loop() as loop:
@@ -110,6 +107,18 @@ class SQLiteHost:
         return store
 
     async def _connect(self) -> aiosqlite.Connection:
+        import aiosqlite
+        import trio_asyncio
+
+        class Connection(aiosqlite.Connection):
+            """Remembers the future of its own stopping, which aiosqlite drops where connecting fails."""
+
+            stopping: asyncio.Future[object] | None = None
+
+            def stop(self) -> asyncio.Future[object] | None:
+                self.stopping = super().stop()
+                return self.stopping
+
         def connect() -> sqlite3.Connection:
             return sqlite3.connect(
                 self._path,
@@ -121,7 +130,7 @@ class SQLiteHost:
 
         # aiosqlite's thread takes after the thread that makes the connection. Trio's workers are daemons, so that
         # a database call that hangs for ever cannot keep the process from ending.
-        connection = await trio.to_thread.run_sync(_Connection, connect, 1)
+        connection = await trio.to_thread.run_sync(Connection, connect, 1)
 
         async def opened() -> None:
             await connection
@@ -136,6 +145,8 @@ class SQLiteHost:
         return connection
 
     async def _close(self, loop: trio_asyncio.TrioEventLoop, connections: list[aiosqlite.Connection]) -> None:
+        import trio_asyncio
+
         closed = 0
         if not self._hangs:
             with trio.move_on_after(self._options.close_timeout):
