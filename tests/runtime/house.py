@@ -164,8 +164,18 @@ class House:
         drift: DriftPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        patient: bool = False,
     ) -> AsyncIterator[Runtime]:
-        """A life of the runtime over the journal; leave it and open another, as a restart does."""
+        """A life of the runtime over the journal; leave it and open another, as a restart does.
+
+        Args:
+            agents: Whom it knows.
+            options: Its options.
+            drift: Its policy, instead of that of the options.
+            secrets: Its secrets.
+            clock: Another clock.
+            patient: Whether time stands still as ever when the block raises; by default it is over then.
+        """
         options = options or RuntimeOptions()
         if drift is not None:
             options = evolve(options, drift=drift)
@@ -174,7 +184,8 @@ class House:
             try:
                 yield runtime
             except BaseException:
-                self.clock.end()
+                if not patient:
+                    self.clock.end()
                 raise
 
     @property

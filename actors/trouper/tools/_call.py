@@ -185,6 +185,9 @@ class Attempt(Generic[T]):
                 await self._ended.wait()
         if (outcome := self._known()) is not None:
             return outcome
+        if self._ended.is_set():
+            # By an exit, which ends the nursery and who works in it: of this call nothing is known any more.
+            await trio.lowlevel.checkpoint()
         self._left = True
         # From here on the nursery's end also ends the wait for the tool, so that a shutdown does not hang on it.
         self._scope.shield = False
