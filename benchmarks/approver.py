@@ -9,10 +9,7 @@ from typing import cast
 
 import trio
 
-from trouper import REGISTRY, Commands, Principal
-from trouper._clock import SystemClock
-from trouper._ids import SystemEntropy
-from trouper.core.commands import Judgement
+from trouper import REGISTRY, Commands, Judgement, Principal
 from trouper_journal import Committed, Journal, Key, Record, Value, Write
 
 
@@ -46,7 +43,7 @@ async def main(path: str) -> None:
     """Serve until the input ends."""
     async with Journal.open(path, registry=REGISTRY) as journal:
         timed = TimedJournal(journal)
-        commands = Commands(cast("Journal", timed), SystemClock(), SystemEntropy())
+        commands = Commands(cast("Journal", timed))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while line := await trio.to_thread.run_sync(sys.stdin.readline):

@@ -4,7 +4,12 @@
 the journal alone `trouper_journal`, the test kit `trouper.testing`.
 """
 
+from trouper._clock import Clock as Clock
+from trouper._clock import SystemClock as SystemClock
+from trouper._ids import Entropy as Entropy
+from trouper._ids import SystemEntropy as SystemEntropy
 from trouper.agent import Agent as Agent
+from trouper.core.commands import Judgement as Judgement
 from trouper.core.conversation import AI as AI
 from trouper.core.conversation import Human as Human
 from trouper.core.conversation import Message as Message
@@ -53,6 +58,7 @@ from trouper.runtime import Run as Run
 from trouper.runtime import RunResult as RunResult
 from trouper.runtime import Runtime as Runtime
 from trouper.runtime import RuntimeOptions as RuntimeOptions
+from trouper.runtime import Task as Task
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found
 from trouper.tools import Tool as Tool

@@ -13,7 +13,7 @@ import click
 
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import commands_on, find_action, find_run, opened, person
+from trouper.cli.journals import find_action, find_run, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.plain import action_json, fields, state_json
@@ -105,7 +105,7 @@ def _settle(
 ) -> Exit:
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
-            commands = commands_on(opened_journal)
+            commands = Commands(opened_journal)
             name = await find_action(opened_journal, action)
             found = await change(commands, name)
             if output.as_json:
@@ -196,7 +196,7 @@ def _change_run(
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
             found = await find_run(opened_journal, run_id)
-            state = await change(commands_on(opened_journal), found)
+            state = await change(Commands(opened_journal), found)
             if output.as_json:
                 cancel = None if state.cancel is None else fields(state.cancel)
                 output.json({**state_json(state), "cancel": cancel})

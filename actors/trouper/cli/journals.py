@@ -8,13 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from trouper._clock import SystemClock
-from trouper._ids import SystemEntropy
 from trouper.cli.codes import NotFoundError, UsageError
 from trouper.core.commands import split_action_id
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import NotAJournal, UnknownEvent, UnknownRun
-from trouper.runtime import Commands
 from trouper_journal import Journal, Record
 
 _SHOWN = 4
@@ -38,11 +35,6 @@ def _check_there(path: Path) -> None:
         raise NotFoundError(f"there is no journal {path}")
     if not path.is_file() or path.stat().st_size == 0:
         raise NotAJournal(f"{path} is not a Trouper journal")
-
-
-def commands_on(journal: Journal) -> Commands:
-    """Commands with the machine's clock and randomness."""
-    return Commands(journal, SystemClock(), SystemEntropy())
 
 
 async def find_run(journal: Journal, given: str) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 from trouper._clock import SystemClock
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import commands_on, event_of, find_run, opened
+from trouper.cli.journals import event_of, find_run, opened
 from trouper.cli.narrate import Line, Narrator
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.plain import SECOND, action_json, moment, record_json, state_json
@@ -22,6 +22,7 @@ from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.errors import UnknownRun
+from trouper.runtime import Commands
 from trouper_journal import Journal, Record, StreamHead
 
 JOURNAL = click.argument("journal", type=click.Path(path_type=Path))
@@ -204,7 +205,7 @@ def approvals(output: Output, /, journal: Path) -> Exit:
 
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
-            commands = commands_on(opened_journal)
+            commands = Commands(opened_journal)
             waiting = await commands.approvals()
             for pending in waiting:
                 state = await commands.state(pending.run)

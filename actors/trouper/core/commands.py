@@ -38,6 +38,9 @@ class Judgement:
     """A decision that somebody wants to take on a call.
 
     Attributes:
+        decision: ``approve`` or ``deny``.
+        by: Who decides.
+        reason: Why; a denial's is told to the model.
         arguments: Arguments to run instead of the model's, or None.
         digest: Digest (hex) of the call as it was shown to whoever decides; None not to insist on it.
     """

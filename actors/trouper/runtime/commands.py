@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import attrs
 from attrs import field, frozen
 
-from trouper._clock import Clock
-from trouper._ids import Entropy, ulid
+from trouper._clock import Clock, SystemClock
+from trouper._ids import Entropy, SystemEntropy, ulid
 from trouper.core.commands import (
     Already,
     Judgement,
@@ -118,15 +118,15 @@ class Commands:
 
     Attributes:
         journal: The journal.
-        clock: Source of time.
-        entropy: Source of ids and randomness.
+        clock: Source of time; the machine's by default.
+        entropy: Source of ids and randomness; the machine's by default.
         validate: Takes agent, tool and edited arguments, and raises ArgumentsError where the tool itself would refuse
             them; for processes that have the tools. Without it an edit is held against the journaled schema alone.
     """
 
     journal: Journal
-    clock: Clock
-    entropy: Entropy
+    clock: Clock = field(factory=SystemClock)
+    entropy: Entropy = field(factory=SystemEntropy)
     validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
     _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
 
