@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import trio
 from tests.journal.notes import REGISTRY, Step
+from tests.journal.test_processes import child
 
 from trouper_journal import Journal, JournalInUse, StaleFence, StorageFull, StorageReadOnly
 from trouper_journal._lock import DriverLock
 
-ROOT = Path(__file__).parents[2]
-
 
 async def test_a_forked_child_does_not_hold_the_lock_of_its_killed_parent(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    command = [sys.executable, "-m", "tests.journal.child", "fork", str(path)]
-    # The grandchild reads from this pipe until the test closes it.
-    process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=str(ROOT))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    async with process.stdin, process.stdout:
-        assert await process.stdout.receive_some() == b"forked\n"
+    # The grandchild reads from the child's standard input until that is closed, at the end of the block.
+    async with child("fork", path) as parent:
+        assert await parent.line() == "forked"
         async with Journal.open(path, registry=REGISTRY) as journal:
             with pytest.raises(JournalInUse, match="parent"):
                 async with journal.drive("too early"):
                     raise AssertionError
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
+            parent.process.send_signal(signal.SIGKILL)
+            await parent.process.wait()
             async with journal.drive("heir") as fence:
                 assert fence == 2
 
