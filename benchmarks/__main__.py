@@ -54,13 +54,9 @@ def measure(groups: Sequence[Group], folder: Path, *, quick: bool, console: Cons
         place = f"[{number}/{len(groups)}] {', '.join(key.name for key in group.keys)}"
         begun = perf_counter()
         with console.status(place) as status:
-            found.update(group.measure(Scale(quick, folder, _teller(status, place))))
+            found.update(group.measure(Scale(quick, folder, Telling(status, place))))
         console.print(f"{place}: {_line(group.keys, found)}  ({perf_counter() - begun:.0f} s)", highlight=False)
     return found
-
-
-def _teller(status: Status, place: str) -> Telling:
-    return Telling(status, place)
 
 
 class Telling:

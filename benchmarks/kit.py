@@ -19,7 +19,6 @@ from trouper.kit import Actor, ActorSystem, MailboxFull, Ref, Request, open_syst
 
 BUFFER = 100
 MESSAGES = 10_000
-ROUNDS = 9
 
 
 @attrs.frozen

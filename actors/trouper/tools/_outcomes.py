@@ -17,8 +17,6 @@ _LONGEST = 2000
 
 FailureKind: TypeAlias = Literal["tool_error", "transient", "exception", "timeout", "cancelled"]
 
-_LONGEST = 2000
-
 
 @frozen
 class Returned:
