@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -57,6 +57,7 @@ class Connection:
         self._options = options
         self._client: AsyncOpenAI | None = None
         self._run: trio.lowlevel.TrioToken | None = None
+        self._making: tuple[trio.lowlevel.TrioToken, trio.Lock] | None = None
 
     async def aclose(self) -> None:
         """Close the connections that are open; the next call opens new ones. Done even where cancelled."""
@@ -74,20 +75,27 @@ class Connection:
             ModelError: If there is no API key, or an option is wrong.
         """
         run = trio.lowlevel.current_trio_token()
-        if self._client is None or self._run is not run:
-            # Importing the SDK and reading the certificates take a second: not on Trio's thread.
-            client = await trio.to_thread.run_sync(self._make)
-            # Another call may have been as early; a client without connections needs no closing.
+        if self._client is not None and self._run is run:
+            return self._client
+        if self._making is None or self._making[0] is not run:
+            self._making = (run, trio.Lock())
+        # After a restart many calls are the first at once, and each client costs a set of certificates.
+        async with self._making[1]:
             if self._client is None or self._run is not run:
-                self._client, self._run = client, run
-        return self._client
+                # Importing the SDK and reading the certificates take a second: not on Trio's thread. A client without
+                # connections needs no closing, so that nobody has to wait for one that nobody wants any more.
+                self._client = await trio.to_thread.run_sync(self._make, abandon_on_cancel=True)
+                self._run = run
+            return self._client
 
     def _make(self) -> AsyncOpenAI:
         import openai
 
-        importlib.import_module("openai.resources.chat.completions")
+        # What the first request would else import on Trio's thread: anyio's side of it, and below the SDK's resources.
+        with suppress(ImportError):
+            importlib.import_module("anyio._backends._trio")
         try:
-            return openai.AsyncOpenAI(
+            client = openai.AsyncOpenAI(
                 api_key=self._api_key,
                 base_url=self._base_url,
                 organization=self._options.organization,
@@ -96,11 +104,13 @@ class Connection:
                 default_headers=dict(self._options.headers),
                 max_retries=0,
             )
+            _ = client.chat.completions.with_streaming_response
         except openai.OpenAIError as error:
             raise ModelError(
                 f"no client for the model: {blot(describe(error), self._api_key)}; "
                 "give OpenAIModel an api_key (any text will do for a server that asks for none)"
             ) from error
+        return client
 
     def dialect(self, client: AsyncOpenAI) -> Dialect:
         """How this endpoint differs."""
