@@ -134,6 +134,7 @@ SECRET = "s3cr\"et/'key\n"
         f"request was {SECRET!r}",
         f"body was {json.dumps({'key': SECRET})}",
         f"GET /?key={quote(SECRET, safe='')}",
+        f"GET /?key={quote(SECRET, safe='').lower()}",
     ],
 )
 def test_secrets_are_masked_however_they_are_quoted(text: str) -> None:

@@ -14,6 +14,8 @@ from trouper.core.conversation import Value
 
 MASK = "[secret]"
 
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+
 
 def _spellings(secret: str) -> set[str]:
     """The secret as it is, and as ``repr``, JSON and URLs write it: error messages quote requests in those forms."""
@@ -21,7 +23,9 @@ def _spellings(secret: str) -> set[str]:
     for plain in tuple(forms):
         forms |= {repr(plain)[1:-1], json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]}
         escaped = plain.encode("utf-8", "surrogatepass")
-        forms |= {quote(escaped), quote(escaped, safe=""), quote_plus(escaped)}
+        quotings = {quote(escaped), quote(escaped, safe=""), quote_plus(escaped)}
+        # RFC 3986 lets a program write %2F as %2f.
+        forms |= quotings | {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in quotings}
     return forms - {""}
 
 
