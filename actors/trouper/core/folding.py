@@ -20,6 +20,16 @@ def changed(value: _T, **changes: object) -> _T:
     Raises:
         TypeError: There is no such field.
     """
+    return _with(value, changes)
+
+
+def advanced(state: RunState, **changes: object) -> RunState:
+    """The state one event on."""
+    changes["version"] = state.version + 1
+    return _with(state, changes)
+
+
+def _with(value: _T, changes: dict[str, object]) -> _T:
     made = object.__new__(type(value))
     fields = made.__dict__
     fields.update(value.__dict__)
@@ -28,11 +38,6 @@ def changed(value: _T, **changes: object) -> _T:
     if len(fields) != known:
         raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - value.__dict__.keys())}")
     return made
-
-
-def advanced(state: RunState, **changes: object) -> RunState:
-    """The state one event on."""
-    return changed(state, version=state.version + 1, **changes)
 
 
 def say(state: RunState, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], bytes]:
