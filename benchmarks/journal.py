@@ -19,7 +19,7 @@ from benchmarks.sample import write_runs
 from trouper import REGISTRY
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
-from trouper_journal import Content, EventRegistry, Journal, content, event
+from trouper_journal import Content, EventRegistry, Journal, event
 
 BYTES = 300
 CALLERS = 100
@@ -32,7 +32,7 @@ class Noted:
     """An event that is 300 bytes long as stored, with its facts, its content and the content's random bytes."""
 
     number: int
-    text: Content[str] = content()
+    text: Content[str]
 
 
 _EVENTS = EventRegistry([Noted])

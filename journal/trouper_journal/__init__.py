@@ -48,7 +48,6 @@ from trouper_journal._registry import fold as fold
 from trouper_journal._shapes import ERASED as ERASED
 from trouper_journal._shapes import Content as Content
 from trouper_journal._shapes import Erased as Erased
-from trouper_journal._shapes import content as content
 from trouper_journal._statistics import JournalStatistics as JournalStatistics
 from trouper_journal._statistics import WriterStatistics as WriterStatistics
 from trouper_journal._store import Batch as Batch

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import NoneType
-from typing import Any, Final, TypeAlias, TypeVar, cast, overload
+from typing import Final, TypeAlias, TypeVar, cast
 
 import attrs
 
@@ -33,22 +33,6 @@ ERASED: Final = Erased.ERASED
 T = TypeVar("T")
 Content: TypeAlias = T | Erased
 """Annotate a field of an event with ``Content[X]`` to store it as content, apart from the facts."""
-
-
-@overload
-def content() -> Any: ...
-
-
-@overload
-def content(*, default: T) -> T: ...
-
-
-def content(*, default: object = attrs.NOTHING) -> object:
-    """A content field of an event; the annotation must be ``Content[X]``.
-
-    The annotation alone does the same, and lets type checkers see which fields are required.
-    """
-    return attrs.field(default=default)
 
 
 Fields: TypeAlias = dict[str, object]

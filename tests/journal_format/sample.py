@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NewType
 
 import attrs
 
-from trouper_journal import Content, Encoded, EventRegistry, Record, Value, content, event
+from trouper_journal import Content, Encoded, EventRegistry, Record, Value, event
 
 RunId = NewType("RunId", str)
 
@@ -61,7 +61,7 @@ class Everything:
     said: Content[Said | Showed]
     either: Content[str | tuple[Mapping[str, Value], ...] | None]
     number: Content[int | float]
-    extra: Content[dict[str, Value]] = content(default=attrs.Factory(dict[str, Value]))
+    extra: Content[dict[str, Value]] = attrs.Factory(dict[str, Value])
     limit: int = 10
     note: Content[str | None] = None
 

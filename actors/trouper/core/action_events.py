@@ -8,7 +8,7 @@ from attrs import frozen
 
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
-from trouper_journal import Content, Value, content, event
+from trouper_journal import Content, Value, event
 
 
 @event("action.planned", schema=1, driver=True)
@@ -36,8 +36,8 @@ class ActionPlanned:
     identity: bytes = b""
     digest: bytes = b""
     attempts: int = 1
-    arguments: Content[dict[str, Value] | None] = content(default=None)
-    refusal: Content[str | None] = content(default=None)
+    arguments: Content[dict[str, Value] | None] = None
+    refusal: Content[str | None] = None
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -70,9 +70,9 @@ class ApprovalDecided:
     request: int
     decision: Literal["approve", "deny"]
     digest: bytes
-    by: Content[Principal | None] = content(default=None)
-    reason: Content[str | None] = content(default=None)
-    arguments: Content[dict[str, Value] | None] = content(default=None)
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None
+    arguments: Content[dict[str, Value] | None] = None
 
 
 @event("approval.expired", schema=1, driver=True)
@@ -124,8 +124,8 @@ class ActionReceipted:
     attempt: int
     outcome: Literal["ok", "error"]
     evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late"] = "returned"
-    text: Content[str] = content(default="")
-    value: Content[Value] = content(default=None)
+    text: Content[str] = ""
+    value: Content[Value] = None
 
 
 @event("action.interrupted", schema=1, driver=True)
@@ -145,7 +145,7 @@ class ActionInterrupted:
     attempt: int
     cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient", "tool_error", "not_begun"]
     retry_at: int | None = None
-    message: Content[str] = content(default="")
+    message: Content[str] = ""
 
 
 @event("action.queried", schema=1, driver=True)
@@ -156,7 +156,7 @@ class ActionQueried:
     action: str
     attempt: int
     answer: Literal["absent", "unknown"]
-    message: Content[str] = content(default="")
+    message: Content[str] = ""
 
 
 @event("action.unresolved", schema=1, driver=True)
@@ -166,7 +166,7 @@ class ActionUnresolved:
 
     action: str
     attempt: int
-    text: Content[str] = content(default="")
+    text: Content[str] = ""
 
 
 @event("action.resolved", schema=1)
@@ -176,8 +176,8 @@ class ActionResolved:
 
     action: str
     verdict: Literal["applied", "not_applied", "run_again", "abandon"]
-    by: Content[Principal | None] = content(default=None)
-    evidence: Content[str | None] = content(default=None)
+    by: Content[Principal | None] = None
+    evidence: Content[str | None] = None
 
 
 @event("action.returned_late", schema=1, driver=True)
@@ -188,4 +188,4 @@ class ActionReturnedLate:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    text: Content[str] = content(default="")
+    text: Content[str] = ""

@@ -30,7 +30,7 @@ from trouper.core.conversation import Message
 from trouper.core.terms import AskedCall as AskedCall
 from trouper.core.terms import Limits as Limits
 from trouper.core.terms import Principal as Principal
-from trouper_journal import Content, EventRegistry, Value, content, event
+from trouper_journal import Content, EventRegistry, Value, event
 
 
 @event("definition.recorded", schema=1, driver=True)
@@ -40,7 +40,7 @@ class DefinitionRecorded:
 
     contract: str
     prose: str
-    document: Content[dict[str, Value]] = content()
+    document: Content[dict[str, Value]]
 
 
 @event("driver.started", schema=1, driver=True)
@@ -72,9 +72,9 @@ class RunSubmitted:
 
     agent: str
     limits: Limits | None = None
-    input: Content[tuple[Message, ...]] = content(default=())
-    salt: Content[bytes] = content(default=b"")
-    by: Content[Principal | None] = content(default=None)
+    input: Content[tuple[Message, ...]] = ()
+    salt: Content[bytes] = b""
+    by: Content[Principal | None] = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -105,7 +105,7 @@ class DefinitionAdopted:
     definition: str
     contract: str
     prose: str
-    by: Content[Principal | None] = content(default=None)
+    by: Content[Principal | None] = None
 
 
 @event("model.requested", schema=1, driver=True)
@@ -139,12 +139,12 @@ class ModelResponded:
     output_tokens: int | None = None
     model: str | None = None
     request_id: str | None = None
-    text: Content[Value] = content(default=None)
-    calls: Content[tuple[AskedCall, ...]] = content(default=())
-    reasoning: Content[str | None] = content(default=None)
-    reasoning_field: Content[str | None] = content(default=None)
-    refusal: Content[str | None] = content(default=None)
-    extra: Content[dict[str, Value] | None] = content(default=None)
+    text: Content[Value] = None
+    calls: Content[tuple[AskedCall, ...]] = ()
+    reasoning: Content[str | None] = None
+    reasoning_field: Content[str | None] = None
+    refusal: Content[str | None] = None
+    extra: Content[dict[str, Value] | None] = None
 
 
 @event("model.failed", schema=1, driver=True)
@@ -160,7 +160,7 @@ class ModelFailed:
     attempt: int
     retry_at: int | None = None
     status: int | None = None
-    message: Content[str] = content(default="")
+    message: Content[str] = ""
 
 
 @event("model.lost", schema=1, driver=True)
@@ -178,8 +178,8 @@ class ModelLost:
 class CancelRequested:
     """Somebody wants the run to end."""
 
-    by: Content[Principal | None] = content(default=None)
-    reason: Content[str | None] = content(default=None)
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None
 
 
 @event("budget.raised", schema=1)
@@ -192,8 +192,8 @@ class BudgetRaised:
     """
 
     steps: int
-    by: Content[Principal | None] = content(default=None)
-    reason: Content[str | None] = content(default=None)
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None
 
 
 @event("run.resume_requested", schema=1)
@@ -201,8 +201,8 @@ class BudgetRaised:
 class ResumeRequested:
     """Somebody wants a run to go on that failed for want of a model's reply, or because replies were cut off."""
 
-    by: Content[Principal | None] = content(default=None)
-    reason: Content[str | None] = content(default=None)
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None
 
 
 @event("run.waiting", schema=1, driver=True)
@@ -215,7 +215,7 @@ class RunWaiting:
     """
 
     reason: Literal["drift"] | None = None
-    details: Content[tuple[str, ...]] = content(default=())
+    details: Content[tuple[str, ...]] = ()
 
 
 @event("run.succeeded", schema=1, driver=True)
@@ -235,7 +235,7 @@ class RunFailed:
     """
 
     kind: Literal["model", "step_limit", "truncated"]
-    message: Content[str] = content(default="")
+    message: Content[str] = ""
 
 
 @event("run.cancelled", schema=1, driver=True)
