@@ -115,9 +115,8 @@ class Planner:
             self._head = known.head
             self._range = CompactRange.from_bytes(known.head.range)
             self._versions.clear()
-        for stream in asked:
-            found = known.streams.get(stream)
-            self._versions[stream] = found.version if found is not None else 0
+        heads = known.streams
+        _remember(self._versions, {name: heads[name].version if name in heads else 0 for name in asked})
         _remember(self._keys, known.keys)
         return stood
 
@@ -248,5 +247,5 @@ def _remember(memory: dict[str, T], news: Mapping[str, T]) -> None:
     for name, item in news.items():
         memory.pop(name, None)
         memory[name] = item
-    while len(memory) > MEMORY:
+    while len(memory) > max(MEMORY, len(news)):
         del memory[next(iter(memory))]
