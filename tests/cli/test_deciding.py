@@ -78,6 +78,8 @@ def test_edited_arguments_run_and_both_are_kept(tmp_path: Path, journals: Journa
         ("[1]", "is not a JSON object"),
         ('{"ticket": NaN}', "is not a JSON object"),
         ("{", "is not a JSON object"),
+        ("", "is not a JSON object"),
+        ('{"ticket": "a", "ticket": "b"}', "gives each name once"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused_and_the_call_still_waits(
@@ -88,6 +90,17 @@ def test_an_edit_that_does_not_fit_is_refused_and_the_call_still_waits(
     assert done.returncode == 2
     assert why in complaint(done)
     assert one_object(ok_called("approvals", journal, "--json"))["action"] == f"{run}/0.0"
+
+
+def test_a_decision_holds_only_for_the_call_that_was_shown(tmp_path: Path, journals: Journals) -> None:
+    run = journals.waiting(journal := tmp_path / "agents.db")
+    seen = str(one_object(ok_called("approvals", journal, "--json"))["digest"])
+    for other in ("0" * 12, seen[:7]):
+        done = called("approve", journal, f"{run}/0.0", "--digest", other)
+        assert done.returncode == 4
+        assert "is not the call that was shown" in complaint(done)
+    assert f"--digest {seen[:12]}" in ok("approvals", journal)
+    assert one_object(ok("approve", journal, f"{run}/0.0", "--digest", seen[:12], "--json"))["phase"] == "approved"
 
 
 def test_repeating_a_decision_changes_nothing_and_the_opposite_is_a_conflict(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import cast, get_args
+from typing import TypedDict, Unpack, cast, get_args
 
 import click
 
@@ -18,14 +18,27 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.plain import action_json, fields, state_json
 from trouper.cli.text import action_text, claim, clean, count, quoted, who
-from trouper.core import strict_json
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.state import Action, RunPhase, RunState
+from trouper.errors import ArgumentsError
 from trouper.runtime import Commands
+from trouper.tools import parse_arguments
 from trouper_journal import Value
+
+
+class Said(TypedDict):
+    """Options of ``trouper approve`` and ``trouper deny``."""
+
+    name: str | None
+    reason: str | None
+    digest: str | None
+
 
 _AS = click.option("--as", "name", metavar="NAME", help="Who you are; your system user's name if left out.")
 _REASON = click.option("--reason", help="Why; it is recorded.")
+_DIGEST = click.option(
+    "--digest", metavar="HEX", help="Decide only if the call is still the one shown with this digest (8 digits do)."
+)
 
 
 @command
@@ -33,13 +46,12 @@ _REASON = click.option("--reason", help="Why; it is recorded.")
 @click.argument("action")
 @_AS
 @_REASON
+@_DIGEST
 @click.option("--arguments", metavar="JSON", help="Run with these arguments instead of the model's: a JSON object.")
-def approve(
-    output: Output, /, journal: Path, action: str, *, name: str | None, reason: str | None, arguments: str | None
-) -> Exit:
+def approve(output: Output, /, journal: Path, action: str, *, arguments: str | None, **said: Unpack[Said]) -> Exit:
     """Let a call run. ACTION is its id, as `show` and `approvals` print it."""
     edited = None if arguments is None else _arguments(arguments)
-    judgement = Judgement("approve", person(name), reason, edited)
+    judgement = Judgement("approve", person(said["name"]), said["reason"], edited, said["digest"])
     return _decide(output, journal, action, judgement)
 
 
@@ -48,16 +60,22 @@ def approve(
 @click.argument("action")
 @_AS
 @_REASON
-def deny(output: Output, /, journal: Path, action: str, *, name: str | None, reason: str | None) -> Exit:
+@_DIGEST
+def deny(output: Output, /, journal: Path, action: str, **said: Unpack[Said]) -> Exit:
     """Refuse a call; the model is told, with the reason."""
-    return _decide(output, journal, action, Judgement("deny", person(name), reason))
+    judgement = Judgement("deny", person(said["name"]), said["reason"], digest=said["digest"])
+    return _decide(output, journal, action, judgement)
 
 
 def _arguments(given: str) -> dict[str, Value]:
-    well_formed, value = strict_json.parse(given)
-    if not well_formed or not isinstance(value, dict):
-        raise UsageError(f"--arguments: {given!r} is not a JSON object")
-    return value
+    try:
+        # The rule for what a model sends holds for what a person sends: no name twice, no number that is none.
+        arguments = parse_arguments(given)
+    except ArgumentsError:
+        arguments = {}
+    if not arguments and given.strip() != "{}":
+        raise UsageError(f"--arguments: {given!r} is not a JSON object that gives each name once")
+    return arguments
 
 
 def _decide(output: Output, journal: Path, action: str, judgement: Judgement) -> Exit:

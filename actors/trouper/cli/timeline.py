@@ -121,8 +121,10 @@ def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[
     until = f"; it lapses at {moment(action.expires_at)}" if action.expires_at else ""
     yield styled(f"Digest {action.digest.hex()}{until}. To decide, type in any terminal one of", "dim")
     name = f"{state.run}/{action.action}"
-    yield typed(command_line("approve", journal, name, "--as", system_user()))
-    yield typed(command_line("deny", journal, name, "--as", system_user(), "--reason", "why not"))
+    # The digest binds what is typed to what was shown: the call may be asked anew under the same name.
+    seen = ("--as", system_user(), "--digest", action.digest.hex()[:12])
+    yield typed(command_line("approve", journal, name, *seen))
+    yield typed(command_line("deny", journal, name, *seen, "--reason", "why not"))
 
 
 def doubt_to_settle(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
