@@ -42,7 +42,8 @@ class Judgement:
         by: Who decides.
         reason: Why; a denial's is told to the model.
         arguments: Arguments to run instead of the model's, or None.
-        digest: Digest (hex) of the call as it was shown to whoever decides; None not to insist on it.
+        digest: Digest of the call as it was shown to whoever decides: its hex form, or at least the first eight
+            digits of that; None not to insist on it.
     """
 
     decision: Literal["approve", "deny"]
@@ -58,7 +59,7 @@ def split_action_id(action_id: str) -> tuple[str, str]:
     Raises:
         UnknownAction: If it is not of the form ``<run>/<model index>.<call index>``.
     """
-    run, slash, action = action_id.rpartition("/")
+    run, slash, action = action_id.rpartition("/") if isinstance(action_id, str) else ("", "", "")
     index, dot, call = action.partition(".")
     if not (run and slash and dot and index.isdecimal() and call.isdecimal()):
         raise UnknownAction(f"{action_id!r} is not an action id: expected <run>/<model index>.<call index>")
@@ -109,7 +110,7 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
     if action.phase is Phase.AWAITING and not state.ended and state.cancel is None:
         if expired(action, now):
             raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the request has expired")
-        if judgement.digest is not None and judgement.digest != action.digest.hex():
+        if judgement.digest is not None and not _is_of(judgement.digest.lower(), action):
             raise ApprovalError(f"action {state.run}/{name} is not the call that was shown: look at it again")
         return _decide(state, action, judgement)
     if action.decision is not None:
@@ -120,6 +121,11 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
     if state.cancel is not None or state.phase is RunPhase.CANCELLED:
         raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run is being cancelled")
     raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is {action.phase.value}")
+
+
+def _is_of(digest: str, action: Action) -> bool:
+    # Shorter, it would match by chance.
+    return len(digest) >= 8 and action.digest.hex().startswith(digest)
 
 
 def _decide(state: RunState, action: Action, judgement: Judgement) -> ApprovalDecided:
@@ -183,7 +189,7 @@ def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | Non
     Raises:
         TrouperError: If the run is over for another reason, or ``steps`` is not positive.
     """
-    if steps < 1:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise TrouperError(f"the limit of run {state.run} can only be raised, by at least 1 step, not by {steps}")
     if state.ended and state.failure != "step_limit":
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): raising its limit would change nothing")
