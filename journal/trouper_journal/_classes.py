@@ -88,7 +88,7 @@ class Shapes:
             name: override(
                 omit=name not in only,
                 unstruct_hook=shape.write,
-                # 0 == False and 0.0 == -0.0: a default that stands for a free value would swallow another value.
+                # 0 == False and 0.0 == -0.0: such a default would swallow another value.
                 omit_if_default=_may_omit(attrs.fields_dict(cls)[name].default, shape),
             )
             for name, shape in shapes.items()
@@ -186,7 +186,19 @@ def _unfinished(*_: object) -> object:
 
 
 def _may_omit(default: object, shape: Shape) -> bool:
-    return shape is not VALUE or default is None
+    """Whether no value equals the default but one that is written as it is."""
+    if isinstance(default, cast("type[Any]", attrs.Factory)):
+        return not default.takes_self and _may_omit(default.factory(), shape)
+    if shape is VALUE:
+        return default is None
+    kinds = set(shape.live)
+    if type(default) is bool:
+        return kinds.isdisjoint((int, float))
+    if type(default) is int:
+        return kinds.isdisjoint((bool, float))
+    if type(default) is float:
+        return default != 0 and shape.wire == (float,)
+    return all(_may_omit(part, inner) for _, inner, part in shape.parts(default))
 
 
 def _class_parts(cls: type, shapes: Mapping[str, Shape]) -> Parts:

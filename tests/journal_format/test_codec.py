@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -26,7 +26,19 @@ from tests.journal_format.sample import (
     record_of,
 )
 
-from trouper_journal import ERASED, Domain, Erased, InvalidValue, JournalCorrupt, Value, pack, pack_map, unpack_map
+from trouper_journal import (
+    ERASED,
+    Domain,
+    Erased,
+    EventRegistry,
+    InvalidValue,
+    JournalCorrupt,
+    Value,
+    event,
+    pack,
+    pack_map,
+    unpack_map,
+)
 
 texts = st.text(max_size=8) | st.just("\ud83d")
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -121,6 +133,40 @@ def test_free_values_are_not_taken_for_their_default(stored: Value) -> None:
     assert isinstance(back, Noted)
     assert not isinstance(back.other, Erased)
     assert pack(back.other) == pack(stored)
+
+
+@attrs.frozen
+class Nested:
+    ratio: float = 0.0
+
+
+@event("sample.near")
+@attrs.frozen
+class Near:
+    """Fields whose defaults equal values that are written differently."""
+
+    ratio: float = 0.0
+    number: int | float = 0
+    flag: int | bool = 0
+    one: Literal[1, True] = 1
+    ratios: tuple[float, ...] = (0.0,)
+    free: tuple[Value, ...] = (1,)
+    nested: Nested = Nested()
+    made: Nested = attrs.Factory(Nested)
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        Near(),
+        Near(ratio=-0.0, number=0.0, flag=False, one=True),
+        Near(number=-0.0, ratios=(-0.0,), free=(True,)),
+        Near(free=(1.0,), nested=Nested(-0.0), made=Nested(-0.0)),
+    ],
+)
+def test_a_value_is_not_taken_for_a_default_that_it_only_equals(near: Near) -> None:
+    registry = EventRegistry([Near])
+    assert repr(registry.decode(record_of(encode(near, registry)))) == repr(near)
 
 
 @pytest.mark.parametrize(
