@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from attrs import Attribute, field, frozen
 
@@ -17,12 +18,37 @@ from trouper.models import Model, identity
 from trouper.tools import Tool
 from trouper_journal import plain_digest
 
+_T = TypeVar("_T")
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def _check_name(_: Agent, __: Attribute[str], value: str) -> None:
-    if not _NAME.fullmatch(value):
+def _check_name(_: Agent, __: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise DefinitionError(f"agent name {value!r}: use 1 to 64 letters, digits, '_' or '-'")
+
+
+def _must_be(kind: type[_T]) -> Callable[[Agent, Attribute[_T], _T], None]:
+    """A validator: at the door, because it would else come out when a run is under way."""
+
+    def check(agent: Agent, attribute: Attribute[_T], value: object) -> None:
+        if not isinstance(value, kind):
+            raise DefinitionError(
+                f"agent {agent.name}, {attribute.name}: give a {kind.__name__}, not {type(value).__name__}"
+            )
+
+    return check
+
+
+def _check_model(agent: Agent, _: Attribute[Model], model: object) -> None:
+    if isinstance(model, type) or not isinstance(model, Model) or not isinstance(model.name, str):
+        raise DefinitionError(f"agent {agent.name}, model: {model!r} is none, for that takes a name and agenerate")
+
+
+def _tools(given: Iterable[Tool]) -> tuple[Tool, ...]:
+    if isinstance(given, Tool) or not isinstance(given, Iterable):
+        raise DefinitionError(f"an agent's tools: give a sequence of tools, not {type(given).__name__}")
+    return tuple(given)
 
 
 def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Tool]) -> None:
@@ -48,15 +74,16 @@ class Agent:
         config: Settings of each model call.
 
     Raises:
-        DefinitionError: A bad name, something that is not a tool, or two tools of one name.
+        DefinitionError: A bad name, something that is not a tool, two tools of one name, or anything else that is not
+            what it must be.
     """
 
     name: str = field(validator=_check_name)
-    instructions: str = ""
-    tools: Sequence[Tool] = field(default=(), converter=tuple[Tool, ...], validator=_check_tools, kw_only=True)
-    model: Model = field(kw_only=True)
-    limits: Limits = field(factory=Limits, kw_only=True)
-    config: ModelConfig = field(factory=ModelConfig, kw_only=True)
+    instructions: str = field(default="", validator=_must_be(str))
+    tools: Sequence[Tool] = field(default=(), converter=_tools, validator=_check_tools, kw_only=True)
+    model: Model = field(validator=_check_model, kw_only=True)
+    limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
+    config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
 
     @cached_property
     def toolbox(self) -> dict[str, Tool]:

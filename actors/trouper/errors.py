@@ -76,7 +76,7 @@ class NameTaken(ActorError, ValueError):
 
 
 class DefinitionError(TrouperError, ValueError):
-    """An agent or a tool that cannot work as defined (bad name, annotation without a schema, duplicates)."""
+    """An agent, a tool, limits or options that cannot work as defined (a bad name, no schema to be had, duplicates)."""
 
 
 class SchemaError(DefinitionError):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
+from trouper.errors import DefinitionError
 from trouper_journal import Value
 
 
@@ -36,6 +37,9 @@ class Limits:
         on_limit: ``raise`` fails the run, resumably; ``finish`` makes one last request, without tools, and takes its
             answer. That last request comes on top of ``max_steps``.
         model_attempts: How often one request is sent at most when it fails in a way that may pass.
+
+    Raises:
+        DefinitionError: A number that is none of at least 1, or another word than those two.
     """
 
     max_steps: int = 50
@@ -43,8 +47,12 @@ class Limits:
     model_attempts: int = 5
 
     def __attrs_post_init__(self) -> None:
-        if self.max_steps < 1 or self.model_attempts < 1:
-            raise ValueError("max_steps and model_attempts are at least 1")
+        for name in ("max_steps", "model_attempts"):
+            number: object = getattr(self, name)
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise DefinitionError(f"limits, {name}: {number!r} is not a whole number of at least 1")
+        if self.on_limit not in ("raise", "finish"):
+            raise DefinitionError(f"limits, on_limit: {self.on_limit!r} is neither 'raise' nor 'finish'")
 
 
 @frozen

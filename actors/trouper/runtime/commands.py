@@ -26,7 +26,7 @@ from trouper.core.commands import (
     resume_run,
     split_action_id,
 )
-from trouper.core.conversation import AI, Human, Message, System, ToolMessage, add_messages
+from trouper.core.conversation import AI, Human, Message, System, ToolCall, ToolMessage, add_messages
 from trouper.core.definition import stream_of, tool_schema
 from trouper.core.digests import message_value
 from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmitted
@@ -108,6 +108,20 @@ class PendingApproval:
     expires_at: int | None
 
 
+def principal(by: Principal | str) -> Principal:
+    """Who does something, where a name will do.
+
+    Raises:
+        InvalidValue: Nobody is named.
+    """
+    who = Principal(by) if isinstance(by, str) else by
+    if not isinstance(who, Principal):
+        raise InvalidValue("by", f"{type(who).__name__} is neither a name nor a Principal")
+    if not who.id:
+        raise InvalidValue("by", "is empty: the record must say who it was")
+    return who
+
+
 def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
     return
 
@@ -175,7 +189,7 @@ class Commands:
 
         Raises:
             IdempotencyConflict: The command id was used for another task.
-            InvalidValue: The input cannot be journaled.
+            InvalidValue: The input cannot be journaled, or the command id is none.
         """
         run = ulid(self.clock.now(), self.entropy)
         salt = self.entropy.token(_SALT)
@@ -187,6 +201,9 @@ class Commands:
         if command_id is None:
             await self.journal.commit([write])
             return Submission(run, repeated=False, state=state)
+        if not isinstance(command_id, str) or not command_id:
+            # An empty one would make one command of all that came without an id; another type has no one text.
+            raise InvalidValue("command_id", f"{command_id!r} is not a text of at least one character")
         name = f"submit:{command_id}"
         try:
             done = await self.journal.commit([write], key=Key(name, _task_digest(salt, task)))
@@ -218,7 +235,12 @@ class Commands:
             ApprovalError: It does not wait, or the edited arguments do not fit its schema.
         """
         run, name = split_action_id(action_id)
+        principal(judgement.by)
         if judgement.arguments is not None:
+            edit: object = judgement.arguments
+            if not isinstance(edit, Mapping):
+                found = type(edit).__name__
+                raise EditError(f"action {action_id}: the edit is {found}, not a mapping of arguments by name")
             await self._check_edit(await self.state(run), name, judgement.arguments)
         state = await self._append(run, lambda state: decide_approval(state, name, judgement, now=self.clock.now()))
         return find_action(state, name)
@@ -255,6 +277,7 @@ class Commands:
             ResolveError: It is not in doubt, or was settled otherwise.
         """
         run, name = split_action_id(action_id)
+        principal(by)
         state = await self._append(run, lambda state: resolve_action(state, name, verdict, by=by, evidence=evidence))
         return find_action(state, name)
 
@@ -299,6 +322,9 @@ def _messages(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
     """
     if isinstance(given, str):
         return (Human(id=f"{run}/input", content=given),)
+    anything: object = given
+    if not isinstance(anything, Sequence):
+        raise InvalidValue("input", f"{type(given).__name__} is neither a text nor a sequence of messages")
     for number, message in enumerate(given):
         _check_message(message, f"input[{number}]")
     if not given:
@@ -314,8 +340,19 @@ def _check_message(message: object, path: str) -> None:
     if not isinstance(message, System | Human | AI | ToolMessage):
         raise InvalidValue(path, f"{type(message).__name__} is not a message")
     if isinstance(message.content, tuple):
-        check_value([dict(part) for part in message.content], f"{path}.content")
-    check_value(dict(message.extra), f"{path}.extra")
+        for number, part in enumerate(message.content):
+            _check_mapping(part, f"{path}.content[{number}]")
+    _check_mapping(message.extra, f"{path}.extra")
+    for number, call in enumerate(message.tool_calls if isinstance(message, AI) else ()):
+        if not isinstance(call, ToolCall):
+            raise InvalidValue(f"{path}.tool_calls[{number}]", f"{type(call).__name__} is not a ToolCall")
+        _check_mapping(call.extra, f"{path}.tool_calls[{number}].extra")
+
+
+def _check_mapping(value: object, path: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidValue(path, f"{type(value).__name__} is not a mapping")
+    check_value(dict(value), path)
 
 
 def _task_digest(salt: bytes, task: Task) -> bytes:

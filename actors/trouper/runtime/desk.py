@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from attrs import define, field, frozen
+from attrs import Attribute, define, field, frozen
 
 from trouper._clock import Clock
 from trouper.agent import Agent
 from trouper.core.state import RunState
+from trouper.errors import DefinitionError
 from trouper.kit import Ref
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
 from trouper_journal import Journal
+
+
+def _check_policy(_: object, attribute: Attribute[str], value: object) -> None:
+    if value not in ("wait", "adopt"):
+        raise DefinitionError(f"drift, {attribute.name}: {value!r} is neither 'wait' nor 'adopt'")
 
 
 @frozen
@@ -22,10 +28,13 @@ class DriftPolicy:
     Attributes:
         contract: For schemas, effects, gates, limits and tools: ``wait`` for somebody to adopt, or ``adopt``.
         prose: For instructions, descriptions, model and settings.
+
+    Raises:
+        DefinitionError: Another word than those two.
     """
 
-    contract: str = "wait"
-    prose: str = "adopt"
+    contract: str = field(default="wait", validator=_check_policy)
+    prose: str = field(default="adopt", validator=_check_policy)
 
 
 class Secrets(Protocol):

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import final
 
-from attrs import define, field, frozen
-from attrs.validators import ge
+from attrs import define, frozen
 
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy
@@ -19,38 +18,15 @@ from trouper.core.events import REGISTRY, DefinitionAdopted, DriverStarted, Limi
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
-from trouper.errors import DefinitionError, RuntimeStopped, UnknownAgent, VersionConflict
+from trouper.errors import DefinitionError, InvalidValue, RuntimeStopped, UnknownAgent, VersionConflict
 from trouper.kit import TreeNode
-from trouper.runtime.commands import Commands, PendingApproval, Task
-from trouper.runtime.desk import Desk, DriftPolicy
+from trouper.runtime.commands import Commands, PendingApproval, Task, principal
+from trouper.runtime.desk import Desk
+from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.planning import definition_writes
 from trouper.runtime.run import Run
 from trouper.runtime.stage import Stage
-from trouper_journal import Domain, Journal, JournalOptions, Value, Write
-
-
-@frozen
-class RuntimeOptions:
-    """How a runtime works.
-
-    Attributes:
-        drift: What to do when an agent is not defined as it was when a run began.
-        max_active: How many runs are in memory at most; others wait in the journal until there is room.
-        drain: Seconds that what is under way has to end when the runtime stops; then it is cancelled, and has as long
-            again for its outcome to be recorded.
-        grace: Seconds that a cancelled tool has to clean up.
-        model_concurrency: How many calls of one model may be out at once; None for no limit.
-        node: Name of this process in the journal.
-        journal: Options of the journal.
-    """
-
-    drift: DriftPolicy = field(factory=DriftPolicy)
-    max_active: int = field(default=1000, validator=ge(1))
-    drain: float = 5.0
-    grace: float = 2.0
-    model_concurrency: int | None = None
-    node: str = "runtime"
-    journal: JournalOptions = field(factory=JournalOptions)
+from trouper_journal import Domain, Journal, Value, Write
 
 
 @final
@@ -90,7 +66,7 @@ class Runtime:
 
         Raises:
             JournalInUse: Another process, or another runtime of this one, drives the journal.
-            DefinitionError: Two agents of one name.
+            DefinitionError: Two agents of one name, or one that cannot be written down.
             JournalError: The journal cannot be opened.
         """
         options = options or RuntimeOptions()
@@ -125,7 +101,7 @@ class Runtime:
 
         Raises:
             JournalInUse: Another process, or another runtime of this one, drives the journal.
-            DefinitionError: Two agents of one name.
+            DefinitionError: As for `open`.
             JournalError: The journal cannot be written.
         """
         options = options or RuntimeOptions()
@@ -179,10 +155,10 @@ class Runtime:
             JournalError: The journal could not be written.
         """
         self._check()
-        if agent not in self._desk.agents:
+        if not isinstance(agent, str) or agent not in self._desk.agents:
             names = ", ".join(self._desk.agents) or "none"
             raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
-        done = await self.commands.submit(Task(agent, input, limits, _principal(by)), command_id)
+        done = await self.commands.submit(Task(agent, input, limits, None if by is None else principal(by)), command_id)
         if not done.repeated:
             await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
@@ -225,11 +201,11 @@ class Runtime:
             ApprovalConflict: It was denied before, or approved with other arguments.
             ApprovalError: It does not wait, or the arguments do not fit the tool's schema.
         """
-        return await self._decide(action, Judgement("approve", _person(by), reason, arguments, digest))
+        return await self._decide(action, Judgement("approve", principal(by), reason, arguments, digest))
 
     async def deny(self, action: str, *, by: Principal | str, reason: str | None = None) -> Action:
         """Refuse a call; the model is told, with the reason. Raises as `approve` does."""
-        return await self._decide(action, Judgement("deny", _person(by), reason))
+        return await self._decide(action, Judgement("deny", principal(by), reason))
 
     async def _decide(self, action: str, judgement: Judgement) -> Action:
         self._check()
@@ -247,20 +223,20 @@ class Runtime:
             ResolveError: It is not in doubt, or was settled otherwise.
         """
         self._check()
-        found = await self.commands.resolve(action, verdict, by=_person(by), evidence=evidence)
+        found = await self.commands.resolve(action, verdict, by=principal(by), evidence=evidence)
         await self._stage.admit(split_action_id(action)[0])
         return found
 
     async def cancel(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
         self._check()
-        await self.commands.cancel(run, by=_person(by or "api"), reason=reason)
+        await self.commands.cancel(run, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Allow a run more steps; one that had failed at its limit goes on."""
         self._check()
-        await self.commands.raise_limit(run, steps, by=_person(by or "api"), reason=reason)
+        await self.commands.raise_limit(run, steps, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
@@ -270,7 +246,7 @@ class Runtime:
             TrouperError: It is over for another reason, or at its step limit (use `raise_limit`).
         """
         self._check()
-        await self.commands.resume(run, by=_person(by or "api"), reason=reason)
+        await self.commands.resume(run, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:
@@ -290,7 +266,7 @@ class Runtime:
             if state.ended or not state.started or state.definition == definition.digest:
                 return
             event = DefinitionAdopted(
-                definition.digest, definition.contract_digest, definition.prose_digest, _person(by)
+                definition.digest, definition.contract_digest, definition.prose_digest, principal(by)
             )
             own = Write(
                 f"run/{run}",
@@ -332,8 +308,15 @@ class Runtime:
 def _by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
     known: dict[str, Agent] = {}
     for agent in agents:
+        if not isinstance(agent, Agent):
+            raise DefinitionError(f"{agent!r} is not an agent")
         if agent.name in known:
             raise DefinitionError(f"two agents are called {agent.name}")
+        try:
+            # Settings are free-form: what cannot be written down must not come out when a run is under way.
+            _ = agent.definition
+        except InvalidValue as error:
+            raise DefinitionError(f"agent {agent.name} cannot be journaled: {error}") from error
         known[agent.name] = agent
     return known
 
@@ -359,11 +342,3 @@ class _secrets:  # noqa: N801 -- a function with data
 
     def __repr__(self) -> str:
         return "<secrets>"
-
-
-def _principal(by: Principal | str | None) -> Principal | None:
-    return Principal(by) if isinstance(by, str) else by
-
-
-def _person(by: Principal | str) -> Principal:
-    return Principal(by) if isinstance(by, str) else by

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypedDict
 
-from attrs import field, frozen
+from attrs import field, fields_dict, frozen
 
 from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError
+
+from ._signature import is_async
 
 EffectName: TypeAlias = Literal["read_only", "idempotent_write", "queryable_write", "unqueryable_write"]
 """An effect class by its name."""
@@ -36,6 +36,10 @@ class Declarations(TypedDict, total=False):
     concurrency: int | None
     version: str
     approval_expires: float | None
+
+
+# About thirty years: a moment that far ahead can still be written down, and no clock of a loop overflows.
+_LONGEST = 10**9
 
 
 def _frozen_map(value: Mapping[str, str]) -> Mapping[str, str]:
@@ -83,22 +87,25 @@ def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
     def refuse(option: str, reason: str) -> DefinitionError:
         return DefinitionError(f"tool {tool}, {option}: {reason}")
 
+    known = fields_dict(ToolOptions)
+    if unknown := [option for option in declared if option not in known]:
+        raise refuse(unknown[0], f"there is no such option; options: {', '.join(Declarations.__annotations__)}")
     effect = declared.get("effect")
-    if effect is not None and effect not in set(Effect):
+    if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
         raise refuse("effect", f"{effect!r} is none of {', '.join(Effect)}")
     secrets = declared.get("secrets", {})
     if not isinstance(secrets, Mapping) or not all(_is_text(part) for item in secrets.items() for part in item):
         raise refuse("secrets", "give a mapping of parameter names to names of secrets")
     for option in ("timeout", "approval_expires"):
         if not _is_seconds(declared.get(option)):
-            raise refuse(option, f"{declared[option]!r} is not a number of seconds above 0")
+            raise refuse(option, f"{declared[option]!r} is not a number of seconds above 0 and up to {_LONGEST}")
     for option in ("attempts", "concurrency"):
         if not _is_count(declared.get(option, 1), optional=option == "concurrency"):
             raise refuse(option, f"{declared[option]!r} is not a whole number of at least 1")
     if not _is_text(declared.get("version", "1")):
         raise refuse("version", 'give a text that is not empty, such as "2"')
     gate = declared.get("requires_approval", False)
-    if not isinstance(gate, bool) and (not callable(gate) or inspect.iscoroutinefunction(gate)):
+    if not isinstance(gate, bool) and (not callable(gate) or is_async(gate)):
         raise refuse("requires_approval", "give true, false or a plain function of the arguments")
     query = declared.get("query")
     if query is not None and not callable(query):
@@ -113,9 +120,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    return value is None or (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    )
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST)
 
 
 def _is_count(value: object, *, optional: bool) -> bool:

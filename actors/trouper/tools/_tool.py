@@ -227,10 +227,14 @@ def _make(fn: Callable[Q, S], declared: Declarations, names: Mapping[str, object
     if not callable(fn) or isinstance(fn, Tool):
         raise DefinitionError(f"tool {name}: a tool is made of a function, not of {type(fn).__name__}")
     description, schema = given.pop("description", None), given.pop("schema", None)
+    if description is not None and not isinstance(description, str):
+        raise DefinitionError(f"tool {name}, description: give a text, not {type(description).__name__}")
+    if schema is not None and not isinstance(schema, Mapping):
+        raise DefinitionError(f"tool {name}, schema: give a JSON Schema as a mapping, not {type(schema).__name__}")
     options = read_options(name, given)
     signature = read_signature(name, fn, options.secrets, names=names, explicit=schema is not None)
     docstring = read_docstring(fn)
-    if isinstance(schema, Mapping):
+    if schema is not None:
         parameters, reader = _explicit(name, schema, signature)
     else:
         described = [describe(name, parameter) for parameter in signature.parameters]
@@ -239,7 +243,7 @@ def _make(fn: Callable[Q, S], declared: Declarations, names: Mapping[str, object
         reader = Reader(name, {each.parameter.name: each.adapter for each in described}, required)
     return Tool(
         name,
-        description if isinstance(description, str) else docstring.description,
+        docstring.description if description is None else description,
         parameters,
         fn,
         options,
