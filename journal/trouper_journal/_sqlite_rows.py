@@ -166,7 +166,7 @@ def list_streams(
         wheres.append("substr(name, 1, ?) = ?")
         cells += [len(prefix), prefix]
     where = " AND ".join(wheres)
-    rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY id LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
+    rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY {column} LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
     return [_head_of(row) for row in rows.fetchall()]
 
 
