@@ -14,7 +14,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from trouper_journal import _shapes
 from trouper_journal._errors import InvalidRegistry
 from trouper_journal._shapes import VALUE, Erased, Fields, MisfitError, Parts, Shape
-from trouper_journal._values import Value
+from trouper_journal._values import Value, pack_plain
 
 
 def without_erased(annotation: object) -> object:
@@ -83,20 +83,20 @@ class Shapes:
         return shapes
 
     def writer(self, cls: type, shapes: Mapping[str, Shape], only: frozenset[str]) -> Callable[[object], Fields]:
-        """A function that writes these fields of an instance, leaving out those equal to their defaults."""
+        """A function that writes these fields of an instance, leaving out those that are written as their defaults."""
+        fields = attrs.fields_dict(cls)
+        defaults = {name: fields[name].default for name in only if fields[name].default is not attrs.NOTHING}
+        # 0 == False and 0.0 == -0.0: where another value equals the default, only what is written tells them apart.
+        near = {name for name, default in defaults.items() if not _stands_alone(default, shapes[name])}
         overrides: dict[str, Any] = {
-            name: override(
-                omit=name not in only,
-                unstruct_hook=shape.write,
-                # 0 == False and 0.0 == -0.0: such a default would swallow another value.
-                omit_if_default=_may_omit(attrs.fields_dict(cls)[name].default, shape),
-            )
+            name: override(omit=name not in only, unstruct_hook=shape.write, omit_if_default=name not in near)
             for name, shape in shapes.items()
         }
-        return cast(
-            "Callable[[object], Fields]",
-            make_dict_unstructure_fn(cls, self.converter, _cattrs_omit_if_default=True, **overrides),
-        )
+        function: object = make_dict_unstructure_fn(cls, self.converter, _cattrs_omit_if_default=True, **overrides)
+        write = cast("Callable[[object], Fields]", function)
+        written = {name: _written(defaults[name], shapes[name]) for name in near}
+        order = sorted((name for name in fields if name in only), key=lambda name: name in defaults)
+        return _leaving_out(write, order, {name: packed for name, packed in written.items() if packed is not None})
 
     def reader(self, cls: type, shapes: Mapping[str, Shape]) -> Callable[[Fields], object]:
         """A function that calls the constructor with the written fields."""
@@ -185,10 +185,10 @@ def _unfinished(*_: object) -> object:
     raise AssertionError("a class is used before its fields are known")
 
 
-def _may_omit(default: object, shape: Shape) -> bool:
+def _stands_alone(default: object, shape: Shape) -> bool:
     """Whether no value equals the default but one that is written as it is."""
     if isinstance(default, cast("type[Any]", attrs.Factory)):
-        return not default.takes_self and _may_omit(default.factory(), shape)
+        return not default.takes_self and _stands_alone(default.factory(), shape)
     if shape is VALUE:
         return default is None
     kinds = set(shape.live)
@@ -198,7 +198,31 @@ def _may_omit(default: object, shape: Shape) -> bool:
         return kinds.isdisjoint((bool, float))
     if type(default) is float:
         return default != 0 and shape.wire == (float,)
-    return all(_may_omit(part, inner) for _, inner, part in shape.parts(default))
+    return all(_stands_alone(part, inner) for _, inner, part in shape.parts(default))
+
+
+def _written(default: object, shape: Shape) -> bytes | None:
+    """The packed bytes of a default; None for one that is made anew from each instance."""
+    if isinstance(default, cast("type[Any]", attrs.Factory)):
+        return None if default.takes_self else _written(default.factory(), shape)
+    return pack_plain(shape.write(default))
+
+
+def _leaving_out(
+    write: Callable[[object], Fields], order: Sequence[str], defaults: Mapping[str, bytes]
+) -> Callable[[object], Fields]:
+    if not defaults:
+        return write
+
+    def write_rest(value: object) -> Fields:
+        fields = write(value)
+        for name, packed in defaults.items():
+            if pack_plain(fields[name]) == packed:
+                del fields[name]
+        # What may be left out comes last, as in every class.
+        return {name: fields[name] for name in order if name in fields}
+
+    return write_rest
 
 
 def _class_parts(cls: type, shapes: Mapping[str, Shape]) -> Parts:
