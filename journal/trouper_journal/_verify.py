@@ -212,7 +212,7 @@ class _Checker:
         stream.version = record.version
         stream.position = record.position
         stream.wake_at = record.wake_at
-        stream.chain = hash((stream.chain, record.position, record.leaf))
+        stream.chain = hash((stream.chain, record.version, record.position, record.leaf))
         if record.label is not None:
             stream.label = record.label
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -26,7 +26,7 @@ class SeenStream:
         position: Position of the last.
         label: The last that was not None.
         wake_at: That of the last.
-        chain: Hash over positions and leaves of all of them in order.
+        chain: Hash over versions, positions and leaves of all of them in order.
     """
 
     version: int = 0
@@ -84,7 +84,7 @@ class StreamIndexes:
             while last < seen.version:
                 page = await self.store.read_stream(name, last, min(PAGE, seen.version - last))
                 for record in page:
-                    chain = hash((chain, record.position, record.leaf))
+                    chain = hash((chain, record.version, record.position, record.leaf))
                 if not page or type(page[-1].version) is not int:
                     break
                 last = page[-1].version
@@ -111,9 +111,10 @@ class StreamIndexes:
         after = ""
         while True:
             page = await self._list(after=after, label=label, wake_before=wake_before)
-            surplus = [head for head in page if head.position <= self.head.position and head.stream not in expected]
-            for found in surplus:
-                self.note(f"the index by {what} lists the stream wrongly", found.position, found.stream)
+            for found in page:
+                right = found.stream in expected and not any(self._differences(found))
+                if found.position <= self.head.position and not right:
+                    self.note(f"the index by {what} lists the stream wrongly", found.position, found.stream)
             expected.difference_update(head.stream for head in page)
             if len(page) < PAGE:
                 break
@@ -138,6 +139,12 @@ class StreamIndexes:
             return
         if by_name is None:
             self.note("the stream cannot be found by its name", seen.position, found.stream)
+        for what, listed, true in self._differences(found):
+            self.note(f"the index says {what} {listed}, the records say {true}", seen.position, found.stream)
+
+    def _differences(self, found: StreamHead) -> Iterator[tuple[str, object, object]]:
+        """What is listed of a stream that has records, and what these say instead."""
+        seen = self.streams[found.stream]
         for what, listed, true in (
             ("version", found.version, seen.version),
             ("position", found.position, seen.position),
@@ -145,5 +152,4 @@ class StreamIndexes:
             ("wake_at", found.wake_at, seen.wake_at),
         ):
             if listed != true:
-                message = f"the index says {what} {listed}, the records say {true}"
-                self.note(message, seen.position, found.stream)
+                yield what, listed, true
