@@ -27,11 +27,13 @@ from trouper.tools import (
     Absent,
     Failed,
     Found,
+    QueryReturn,
     Returned,
     Tool,
     ToolContext,
     ToolHost,
     ToolReturn,
+    Unsure,
     call_query,
     call_tool,
     to_text,
@@ -181,8 +183,9 @@ class Executor(Actor[ExecutorMessage]):
 
     async def _query(self, message: Query, context: ToolContext, secrets: Mapping[str, str]) -> Answered:
         assert self._host is not None
+        # Cut off here, it says that it cannot tell; and where it had no thread yet, it says nothing.
+        answer: QueryReturn = Unsure("it could not be asked in time")
         with self._clock.timeout(_QUERY_LIMIT):
-            # Cut off here, it says that it cannot tell.
             answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         match answer:
             case Found(value):
