@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from trouper_journal._errors import InvalidWrite, JournalCorrupt
 from trouper_journal._proposals import checked_name
 from trouper_journal._records import Snapshot
@@ -32,5 +34,6 @@ async def load(store: Store, stream: str, fingerprint: str) -> tuple[int, bytes]
         found = await store.read_stream(stream, snapshot.version - 1, 1)
         if found and found[0].leaf == snapshot.leaf:
             return snapshot.version, snapshot.state
-    await store.save_snapshot(None, stream)
+    with suppress(JournalCorrupt):
+        await store.save_snapshot(None, stream)
     return None
