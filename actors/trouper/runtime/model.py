@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import trio
 from attrs import define
 
@@ -21,6 +23,7 @@ from trouper.runtime.protocol import (
     Replied,
     ReplySettled,
 )
+from trouper.tools._outcomes import is_fatal, outcome_types
 
 
 @define(eq=False)
@@ -95,10 +98,26 @@ class ModelActor(Actor[ModelMessage]):
                     reply = await self._model.agenerate(message.messages, message.tools, message.config)
         except Exception as error:  # noqa: BLE001 -- whatever a model raises is an outcome of its call
             return Replied(message.index, message.attempt, None, error)
+        except outcome_types() as error:
+            if is_fatal(error):
+                raise
+            if (ours := _our_cancellation(error)) is not None:
+                raise ours from None
+            told = f"model {self._model.name}: it let {type(error).__name__} escape, of a cancellation of its own"
+            return Replied(message.index, message.attempt, None, ModelError(told))
         wrong = _misfit(reply)
         if wrong:
             return Replied(message.index, message.attempt, None, ModelError(f"model {self._model.name}: {wrong}"))
         return Replied(message.index, message.attempt, reply)
+
+
+def _our_cancellation(error: BaseException) -> BaseException | None:
+    """What of an exception is the end of this task; what else came out meanwhile interests nobody any more."""
+    if trio.current_effective_deadline() > -math.inf:
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[0]
+    return error if isinstance(error, trio.Cancelled) else None
 
 
 def _misfit(reply: object) -> str:
