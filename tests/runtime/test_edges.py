@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 import trio
 import trio.testing
-from tests.agents.office import AnyTool, happened, of, pending
+from tests.agents.office import AnyTool, happened, of, pending, until
 from tests.runtime.house import house
 
 from trouper import (
@@ -28,6 +29,8 @@ from trouper.runtime.agent import AgentActor
 from trouper.runtime.commands import Task
 from trouper.testing import ScriptedModel, call, calls
 from trouper.tools import Found, Unsure
+from trouper.tools._options import EffectName
+from trouper_journal import Value
 
 LIMIT = 5.0
 
@@ -150,39 +153,75 @@ async def test_a_source_of_secrets_that_fails_fails_the_call_and_nothing_else() 
         assert used == ["hunter2"]
 
 
-@pytest.mark.parametrize("edited", [False, True])
-async def test_each_attempt_and_the_query_get_arguments_that_nobody_has_touched(*, edited: bool) -> None:
-    seen: list[object] = []
+SCHEMA: dict[str, Value] = {
+    "type": "object",
+    "properties": {"to": {"type": "array"}, "options": {"type": "object"}},
+    "required": ["to", "options"],
+}
 
-    def look(to: list[str], options: dict[str, list[int]]) -> Unsure:
-        seen.append(("query", list(to), dict(options)))
-        to.clear()
+
+class Careless:
+    """Tools and a query that change what they were given; they note what that was."""
+
+    def __init__(self, failure: type[Exception]) -> None:
+        self.seen: list[Value] = []
+        self.failure = failure
+
+    def note(self, to: list[Value], options: dict[str, Value]) -> None:
+        self.seen.append(copy.deepcopy([to, options]))
+        to.pop()
+        options["m"] = []
+        if isinstance(numbers := options["n"], list):
+            numbers.append(7)
+
+    def ask(self, to: list[Value], options: dict[str, Value]) -> Unsure:
+        self.note(to, options)
         return Unsure("who knows")
 
-    @tool(effect="queryable_write", query=look, attempts=3, requires_approval=edited)
-    async def send(to: list[str], options: dict[str, list[int]]) -> str:
-        """Send."""
-        seen.append(("send", list(to), {name: list(value) for name, value in options.items()}))
-        to.pop()
-        options["n"].append(7)
-        options["m"] = []
-        if len(seen) < 3:
-            raise TransientError("busy")
+    def ask_remote(self, **arguments: object) -> Unsure:
+        return self.ask(**arguments)  # type: ignore[arg-type]  # as the schema says
+
+    def send(self, to: list[str], options: dict[str, list[int]]) -> str:
+        """Send; twice it fails, and then the line breaks."""
+        self.note(to, options)  # type: ignore[arg-type]  # JSON values
+        if len(self.seen) < 3:
+            raise self.failure("busy")
         raise OSError("connection reset")
 
-    given: dict[str, object] = {"to": ["a", "b"], "options": {"n": [1]}}
-    async with house() as place, place.open(desk(call("send", **given), tools=[send])) as runtime, place.time_passing():  # type: ignore[arg-type]  # JSON
+    def remote(self, **arguments: object) -> str:
+        """Send what a schema describes."""
+        return self.send(**arguments)  # type: ignore[arg-type]  # as the schema says
+
+    def tool(self, declared: str, *, gated: bool, queried: bool) -> AnyTool:
+        effect: EffectName = "queryable_write" if queried else "idempotent_write"
+        if declared == "by schema":
+            query = self.ask_remote if queried else None
+            return tool(name="send", schema=SCHEMA, requires_approval=gated, effect=effect, query=query)(self.remote)
+        return tool(requires_approval=gated, effect=effect, query=self.ask if queried else None)(self.send)
+
+
+@pytest.mark.parametrize("declared", ["by signature", "by schema"])
+@pytest.mark.parametrize("failure", [OSError, TransientError], ids=["at once", "after a while"])
+@pytest.mark.parametrize("edited", [False, True])
+async def test_each_attempt_gets_arguments_that_nobody_has_touched(
+    declared: str, failure: type[Exception], *, edited: bool
+) -> None:
+    careless = Careless(failure)
+    queried = failure is TransientError
+    made = careless.tool(declared, gated=edited, queried=queried)
+    given: dict[str, Value] = {"to": ["a", "b"], "options": {"n": [1]}}
+    wanted: dict[str, Value] = {"to": ["c", "d"], "options": {"n": [1]}} if edited else copy.deepcopy(given)
+    async with house() as place, place.open(desk(call("send", **given), tools=[made])) as runtime:
         run = await runtime.submit("desk", "Go.")
-        wanted = ["a", "b"]
         if edited:
-            wanted = ["c", "d"]
             (asked,) = await pending(runtime)
-            await runtime.approve(asked.action, by="maria", arguments={"to": ["c", "d"], "options": {"n": [1]}})
-        async with runtime.journal.news() as news:
-            while not (doubts := (await run.result()).in_doubt):
-                await news.wait()
-        assert seen == [("send", wanted, {"n": [1]})] * 3 + [("query", wanted, {"n": [1]})]
-        assert doubts[0].arguments == {"to": wanted, "options": {"n": [1]}}
+            await runtime.approve(asked.action, by="maria", arguments=wanted)
+        for count in (1, 2, 3):
+            await happened(runtime, run, ActionInterrupted, count)
+            place.clock.advance(60)
+        (doubt,) = (await until(runtime, run.id, "in_doubt")).in_doubt
+        assert careless.seen == [[wanted["to"], wanted["options"]]] * (4 if queried else 3)
+        assert doubt.arguments == wanted
         (planned,) = await of(run, ActionPlanned)
         assert planned.arguments == given
         await runtime.resolve(f"{run.id}/0.0", "applied", by="maria")
@@ -293,10 +332,8 @@ async def test_a_query_has_its_tools_time_limit_where_that_is_shorter() -> None:
         run = await runtime.submit("desk", "Go.")
         await asked.wait()
         place.clock.advance(LIMIT)
-        async with runtime.journal.news() as news:
-            while not (doubts := (await run.result()).in_doubt):
-                await news.wait()
-        assert "it timed out" in doubts[0].text
+        (doubt,) = (await until(runtime, run.id, "in_doubt")).in_doubt
+        assert "it timed out" in doubt.text
         await runtime.resolve(f"{run.id}/0.0", "applied", by="maria")
         await run.wait()
 

@@ -129,10 +129,16 @@ class Tool(Generic[P, R]):
     def validate(self, arguments: Mapping[str, Value]) -> dict[str, object]:
         """Arguments as JSON values, as values of the function's own types. Defaults are left to the function.
 
+        The values share nothing that can be changed with the arguments: what a function does with them does not reach
+        the next attempt.
+
         Raises:
             ArgumentsError: They do not fit; its message lists every misfit by its path, for a model to mend.
         """
-        return self._reader.read(arguments)
+        own = {
+            name: copy.deepcopy(value) if isinstance(value, dict | list) else value for name, value in arguments.items()
+        }
+        return self._reader.read(own)
 
     def bind(self, raw: str) -> Bound:
         """Read and validate the argument text that a model sent.
