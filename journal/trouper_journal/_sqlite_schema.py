@@ -176,6 +176,7 @@ def set_up(database: sqlite3.Connection, path: str, synchronous: str, new_id: by
         StorageBusy: Another process keeps the file locked.
         JournalBroken: The file cannot be kept as durably as asked for.
     """
+    refuse_second_name(path)
     refuse_orphaned_log(path)
     if is_new(database, path):
         create(database, path, new_id, now)
@@ -190,6 +191,20 @@ def set_up(database: sqlite3.Connection, path: str, synchronous: str, new_id: by
             time.sleep(_WAL_PAUSE)
     configure(database, synchronous=synchronous, read_only=False)
     return _identity(database, path)
+
+
+def refuse_second_name(path: str) -> None:
+    """Refuse a file with several names (hard links): SQLite would keep a log beside each, and ruin the file.
+
+    Raises:
+        JournalBroken: It has.
+    """
+    try:
+        names = os.stat(path).st_nlink
+    except OSError:
+        return
+    if names > 1:
+        raise JournalBroken(f"{path} has {names} names (hard links), which ruins it: remove the others, or copy it")
 
 
 def refuse_orphaned_log(path: str) -> None:

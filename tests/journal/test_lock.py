@@ -10,7 +10,7 @@ import pytest
 from tests.journal.notes import REGISTRY, Step
 from tests.journal.test_processes import child
 
-from trouper_journal import Journal, JournalInUse, StaleFence, StorageFull, StorageReadOnly
+from trouper_journal import Journal, JournalBroken, JournalInUse, StaleFence, StorageFull, StorageReadOnly
 from trouper_journal._lock import DriverLock
 
 
@@ -77,3 +77,17 @@ def test_a_lock_without_room_for_its_holders_name_is_not_kept(tmp_path: Path) ->
     (tmp_path / "a.db.lock").unlink()
     lock.acquire("me", 0)
     lock.release()
+
+
+async def test_a_file_with_two_names_is_not_opened_by_either(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    async with Journal.open(path, registry=REGISTRY):
+        pass
+    os.link(path, other)
+    for name in (path, other):
+        with pytest.raises(JournalBroken, match="2 names"):
+            async with Journal.open(name):
+                raise AssertionError
+    os.unlink(other)
+    async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("me") as fence:
+        await journal.append("a", [Step(1)], fence=fence)
