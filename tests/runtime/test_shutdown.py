@@ -13,8 +13,19 @@ import trio.testing
 from tests.agents.office import happened, of, pending, types, until
 from tests.runtime.house import Time, house
 
-from trouper import Agent, JournalError, Run, RunCancelled, RuntimeOptions, RuntimeStopped, ToolMessage, tool
-from trouper.core.events import ActionInterrupted, ActionStarted, ModelLost, ModelRequested
+from trouper import (
+    Agent,
+    Found,
+    JournalError,
+    Run,
+    RunCancelled,
+    RuntimeOptions,
+    RuntimeStopped,
+    ToolContext,
+    ToolMessage,
+    tool,
+)
+from trouper.core.events import ActionInterrupted, ActionQueried, ActionStarted, ModelLost, ModelRequested
 from trouper.errors import ActorFailed, JournalBroken, StorageFull, StorageReadOnly
 from trouper.testing import ModelRequest, ScriptedModel, call, calls
 from trouper.tools._options import EffectName
@@ -95,6 +106,40 @@ async def test_a_request_that_waited_for_its_turn_is_made_later() -> None:
                 assert (await runtime.run(run.id).wait()).output == "done"
                 assert [event.reason for event in await of(runtime.run(run.id), ModelLost)] == ["shutdown"]
         assert len(model.requests) == 4
+
+
+async def test_a_query_that_was_cut_off_or_never_began_is_asked_again() -> None:
+    """An orderly stop leaves no more in doubt than a kill would."""
+    asked: list[str] = []
+    first_life = True
+    began = trio.Event()
+
+    async def look(ctx: ToolContext) -> Found:
+        asked.append(ctx.action[-3:])
+        began.set()
+        if first_life:
+            await trio.sleep_forever()
+        return Found(f"found {ctx.action[-3:]}")
+
+    @tool(effect="queryable_write", query=look, concurrency=1)
+    async def send(ctx: ToolContext) -> str:
+        """Send."""
+        raise OSError("connection reset")
+
+    agent = Agent("desk", tools=[send], model=ScriptedModel([calls(call("send"), call("send")), "done"], by_turn=True))
+    async with house() as place, place.time_passing():
+        async with place.open(agent, options=OPTIONS) as runtime:
+            run = await runtime.submit("desk", "Go.")
+            await happened(runtime, run, ActionInterrupted, 2)
+            await began.wait()
+        first_life = False
+        async with place.open(agent, options=OPTIONS) as runtime:
+            run = runtime.run(run.id)
+            assert await of(run, ActionQueried) == []
+            assert await answers(run) == ["found 0.0", "found 0.1"]
+        (cut_off, *again) = asked
+        assert sorted(again) == ["0.0", "0.1"]
+        assert cut_off in again
 
 
 async def test_nothing_can_be_asked_of_a_runtime_that_is_stopping() -> None:

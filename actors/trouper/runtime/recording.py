@@ -121,6 +121,9 @@ class Recorder:
         action = state.action(outcome.action)
         if action is None or action.phase is not Phase.INTERRUPTED or action.attempt != outcome.attempt:
             return
+        if outcome.answer == "unknown" and self._draining():
+            # It may have been cut off with the runtime: the next one asks again, as it would after a kill.
+            return
         if outcome.answer == "found":
             text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
             yield ev.ActionReceipted(outcome.action, outcome.attempt, "ok", "query", text, outcome.value)
