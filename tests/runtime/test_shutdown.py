@@ -360,3 +360,22 @@ async def test_a_crash_comes_out_as_its_own_error_and_the_journal_is_as_it_was(h
             await other.cancel(by="maria")
             with pytest.raises(RunCancelled):
                 await other.wait()
+
+
+async def test_a_defect_that_shows_as_the_runtime_stops_comes_out_as_it_is() -> None:
+    """Not as a complaint of Trio's that nurseries were not left in order; and what comes later can be trusted."""
+
+    async def live() -> None:
+        options = RuntimeOptions(drain=Broken.LIMIT)
+        async with place.open(worker(), clock=Broken(), options=options, patient=True) as runtime:
+            run = await runtime.submit("worker", "Go.")
+            await happened(runtime, run, ActionStarted)
+
+    async with house() as place:
+        with pytest.raises((ArithmeticError, BaseExceptionGroup)) as caught:
+            await live()
+        assert {type(error) for error in leaves(caught.value)} == {ArithmeticError}
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+        assert scope.cancelled_caught

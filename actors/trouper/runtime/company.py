@@ -95,8 +95,8 @@ class Company:
     ) -> None:
         try:
             await self._close(nursery, bring_to_end)
-        except KeyboardInterrupt:
-            # Again: do not wait for what is under way. The nursery must be left as nurseries are all the same.
+        except BaseException:
+            # Ctrl-C again, or a defect: do not wait for what is under way; but the nursery must be left in order.
             self._stop.set()
             nursery.cancel_scope.cancel()
             await manager.__aexit__(None, None, None)
