@@ -7,6 +7,7 @@ import random
 from typing import Protocol
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 
 
 class Entropy(Protocol):
@@ -41,4 +42,4 @@ def ulid(now: int, entropy: Entropy) -> str:
         entropy: Where the random bits come from.
     """
     number = (now // 1_000_000) << 80 | int.from_bytes(entropy.token(10), "big")
-    return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

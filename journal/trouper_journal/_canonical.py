@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+import math
+from typing import cast
 
-from trouper_journal._values import Value, pack_plain, plain
-
-_NESTED: Final = frozenset({dict, list, tuple})
+from trouper_journal._values import LEAVES, MAX_DEPTH, Value, pack_plain, plain
 
 
 def canonical(value: Value, path: str = "") -> bytes:
@@ -17,24 +16,35 @@ def canonical(value: Value, path: str = "") -> bytes:
     Raises:
         InvalidValue: As ``pack``.
     """
-    value = plain(value, path)
-    return pack_plain(value if _in_order(value) else _sorted(value), path)
+    if _is_canonical(value, 0):
+        return pack_plain(value, path)
+    return pack_plain(_sorted(plain(value, path)), path)
 
 
-def _in_order(value: object) -> bool:
-    """Whether the keys of all maps are in order; most values are, and then need no sorted copy."""
+def _is_canonical(value: object, depth: int) -> bool:
+    """Whether all parts have exact plain types and the keys of all maps are in order: most values need no copy."""
     kind = type(value)
+    if kind in LEAVES:
+        return True
+    if kind is float:
+        return math.isfinite(cast("float", value))
+    if depth >= MAX_DEPTH:
+        return False
     if kind is dict:
         before = ""
-        for key, item in cast("dict[str, object]", value).items():
-            if key < before or (type(item) in _NESTED and not _in_order(item)):
+        for key, item in cast("dict[object, object]", value).items():
+            if type(key) is not str or key < before:
+                return False
+            if type(item) not in LEAVES and not _is_canonical(item, depth + 1):
                 return False
             before = key
-    elif kind in _NESTED:
+        return True
+    if kind is list or kind is tuple:
         for item in cast("list[object]", value):
-            if type(item) in _NESTED and not _in_order(item):
+            if type(item) not in LEAVES and not _is_canonical(item, depth + 1):
                 return False
-    return True
+        return True
+    return False
 
 
 def _sorted(value: Value) -> Value:

@@ -27,9 +27,9 @@ SALT_SIZE: Final = 16
 _PUBLIC: Final = b"trouper large value"
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True)
 class Encoded:
-    """An event as it is going to be stored.
+    """An event as it is going to be stored. Not changed once made; frozen would cost with every event.
 
     Attributes:
         type: Name of the event.

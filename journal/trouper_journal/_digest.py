@@ -45,24 +45,49 @@ def leaf_of(
     content: bytes,
 ) -> bytes:
     """The RFC 6962 leaf hash of a record, from its columns in the order of ``Record``."""
-    # Many plain parameters, because this runs for every record, before the writer has made one.
+    around = leaf_frame(stream, key, label, key_id, meta)
+    return leaf_within(journal_id, position, version, type, schema, recorded_at, wake_at, facts, content, around)
+
+
+def leaf_frame(stream: str, key: str | None, label: str | None, key_id: str | None, meta: bytes) -> tuple[bytes, bytes]:
+    """What the leaves of one write have in common: the bytes before the event's name, and those behind it."""
     name = stream.encode("utf-8", "surrogatepass")
+    behind = (
+        b"\0" if key is None else _optional(key),
+        b"\0" if label is None else _optional(label),
+        b"\0" if key_id is None else _optional(key_id),
+        _sha256(meta).digest() if meta else _EMPTY,
+    )
+    return _LENGTH.pack(len(name)) + name, b"".join(behind)
+
+
+def leaf_within(
+    journal_id: bytes,
+    position: int,
+    version: int,
+    type: str,
+    schema: int,
+    recorded_at: int,
+    wake_at: int | None,
+    facts: bytes,
+    content: bytes,
+    frame: tuple[bytes, bytes],
+) -> bytes:
+    """The leaf hash of a record within its write's frame."""
+    # Many plain parameters, because this runs for every record, before the writer has made one.
     kind = type.encode("utf-8", "surrogatepass")
     head = _HEADER.pack(
         0, FORMAT, journal_id, position, version, recorded_at, schema, wake_at is not None, wake_at or 0
     )
+    before, behind = frame
     return _sha256(
         b"".join(
             (
                 head,
-                _LENGTH.pack(len(name)),
-                name,
+                before,
                 _LENGTH.pack(len(kind)),
                 kind,
-                b"\0" if key is None else _optional(key),
-                b"\0" if label is None else _optional(label),
-                b"\0" if key_id is None else _optional(key_id),
-                _sha256(meta).digest() if meta else _EMPTY,
+                behind,
                 _sha256(facts).digest() if facts else _EMPTY,
                 _sha256(content).digest() if content else _EMPTY,
             )

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import attrs
 
 from trouper_journal._codec import Encoded
-from trouper_journal._digest import leaf_of
+from trouper_journal._digest import leaf_frame, leaf_within
 from trouper_journal._errors import IdempotencyConflict, JournalError, StaleFence, VersionConflict
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._records import NO_VALUES, Committed, Key, KeyEntry, LargeValue, Record
@@ -204,29 +204,36 @@ class _Draft:
         # Without a fence the driver is somebody else: the stream is due at once, so that the driver looks at it.
         wake_at = write.wake_at if proposal.fence is not None else moment
         meta = proposal.meta
+        frame = leaf_frame(stream, key, label, None, meta)
         for event in write.events:
             version += 1
             position += 1
-            columns = (
-                position,
-                stream,
-                version,
-                event.type,
-                event.schema,
-                moment,
-                key,
-                label,
-                wake_at,
-                None,
-                meta,
-                event.facts,
-                event.content,
-            )
+            kind, schema, facts, content = event.type, event.schema, event.facts, event.content
+            leaf = leaf_within(journal_id, position, version, kind, schema, moment, wake_at, facts, content, frame)
             values = NO_VALUES
             if event.values:
                 values = {value.digest: value.data for value in event.values}
                 self.values.extend(event.values)
-            records.append(Record(*columns, leaf_of(journal_id, *columns), event.large, values))
+            records.append(
+                Record(
+                    position,
+                    stream,
+                    version,
+                    kind,
+                    schema,
+                    moment,
+                    key,
+                    label,
+                    wake_at,
+                    None,
+                    meta,
+                    facts,
+                    content,
+                    leaf,
+                    event.large,
+                    values,
+                )
+            )
         self.versions[stream] = version
         self.position = position
 

@@ -128,6 +128,8 @@ def checked_name(name: object, where: str) -> str:
     Raises:
         InvalidWrite: It is not 1 to 200 characters of text without control characters and lone surrogates.
     """
+    if type(name) is str and 1 <= len(name) <= MAX_NAME and name.isprintable():
+        return name
     plain = plain_name(name)
     if plain is None:
         shown = repr(name if not isinstance(name, str) else name[:60])

@@ -42,7 +42,9 @@ else:
         """
 
 
-_LEAVES: Final = frozenset({NoneType, bool, int, str, bytes})
+LEAVES: Final = frozenset({NoneType, bool, int, str, bytes})
+"""Exact types of values without parts, any of which can be stored; a float must be finite."""
+
 _REFERENCE: Final = struct.Struct(">32sQ")
 
 # Each list or map costs at least one of these bytes, so that few of them prove that nothing is nested deep.
@@ -190,7 +192,7 @@ class _BadIntError(Exception):
 def _is_plain(value: object, depth: int) -> TypeGuard[Value]:
     """Whether all parts have exact plain types and may be stored; the loops keep leaves from costing a call."""
     kind = type(value)
-    if kind in _LEAVES:
+    if kind in LEAVES:
         return True
     if kind is float:
         return math.isfinite(cast("float", value))
@@ -198,12 +200,12 @@ def _is_plain(value: object, depth: int) -> TypeGuard[Value]:
         return False
     if kind is dict:
         for key, item in cast("dict[object, object]", value).items():
-            if type(key) is not str or (type(item) not in _LEAVES and not _is_plain(item, depth + 1)):
+            if type(key) is not str or (type(item) not in LEAVES and not _is_plain(item, depth + 1)):
                 return False
         return True
     if kind is list or kind is tuple:
         for item in cast("list[object]", value):
-            if type(item) not in _LEAVES and not _is_plain(item, depth + 1):
+            if type(item) not in LEAVES and not _is_plain(item, depth + 1):
                 return False
         return True
     return False
