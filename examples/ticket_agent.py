@@ -132,7 +132,9 @@ async def agrees(pending: PendingApproval) -> bool | None:
     await trio.to_thread.run_sync(select.select, [sys.stdin], [], [], abandon_on_cancel=True)
     answer = sys.stdin.readline()
     if not answer:
-        print(f"\nNobody answers here. From any terminal: trouper approve JOURNAL {pending.action} --as YOU")
+        print(
+            f"\nNobody answers here. From any terminal: trouper approve JOURNAL {pending.action} --as YOU", flush=True
+        )
         return None
     return answer.strip().lower() in {"y", "yes"}
 

@@ -73,9 +73,10 @@ class SQLiteHost:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Body of the task."""
-        import trio_asyncio
-
         try:
+            # Inside, so that whoever waits is let go also where the import fails.
+            import trio_asyncio
+
             with trio.CancelScope(shield=True):
                 async with trio_asyncio.open_loop() as loop:
                     await self._serve(loop)

@@ -24,9 +24,12 @@ PATIENCE = 120
 JsonObject = dict[str, object]
 
 
+_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONUNBUFFERED"}
+
+
 def environment(**changes: str) -> dict[str, str]:
     """The environment without what would change how the program prints."""
-    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
+    kept = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
     return {**kept, **changes}
 
 

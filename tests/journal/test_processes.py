@@ -46,9 +46,7 @@ class Child:
 async def child(action: str, path: Path, *rest: str) -> AsyncIterator[Child]:
     """A child that has been started, and is killed at the end of the block."""
     command = [sys.executable, "-m", "tests.journal.child", action, str(path), *rest]
-    process = await trio.lowlevel.open_process(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=str(ROOT)
-    )
+    process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=str(ROOT))
     try:
         yield Child(process)
     finally:

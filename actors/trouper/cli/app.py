@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -54,7 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: Always, with the exit code; the codes are in the program's help.
     """
-    sys.exit(_main(arguments))
+    code: int | None = None
+    try:
+        code = _main(arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        # What waits in the buffer would fail once more at the very end, and with more words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            if code != Exit.STORAGE:
+                Output().error(str(error))
+            code = Exit.STORAGE
+    sys.exit(Exit.OK if code is None else code)
 
 
 def _main(arguments: Sequence[str] | None) -> int:

@@ -1,8 +1,7 @@
-"""Types that pydantic does not know by itself: attrs classes, and ``typing.TypedDict`` before Python 3.12."""
+"""Types that pydantic does not know by itself: attrs classes, also inside of typed dicts, and old typed dicts."""
 
 from __future__ import annotations
 
-import sys
 import types
 import typing
 from collections.abc import Callable
@@ -29,7 +28,7 @@ def bridged(annotation: Any, within: tuple[type, ...] = ()) -> Any:
     if isinstance(annotation, type) and typing.get_origin(annotation) is None:
         if attrs.has(annotation):
             return Annotated[annotation, _AttrsSchema(annotation, within)]
-        if sys.version_info < (3, 12) and typing.is_typeddict(annotation):
+        if typing.is_typeddict(annotation) or typing_extensions.is_typeddict(annotation):
             return _typed_dict(annotation, within)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
