@@ -90,7 +90,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on_with_the_command_that_is_told(tmp_path
 def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path) -> None:
     done = trouper(*run("dead", "Hello", "--journal", tmp_path / "j.db"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].endswith("the provider is down")
+    assert "the provider is down" in done.stderr.splitlines()[-1]
     json_lines = objects(trouper(*run("dead", "Again", "--json", "--journal", tmp_path / "j.db")).stdout)
     assert (json_lines[-1]["kind"], json_lines[-1]["failure"]) == ("result", "model")
 

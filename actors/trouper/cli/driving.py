@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, person
+from trouper.cli.journals import find_run, opened, person
 from trouper.cli.loading import Loaded, load
 from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, styled, typed
@@ -67,9 +67,14 @@ def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Opt
     async def main() -> Exit:
         runtime_options = RuntimeOptions(node="trouper run")
         agents = [loaded.agent, *loaded.others]
+        resumed = None
+        if options["resume"] is not None:
+            # Looked up before the journal is driven: a mistyped id must not set other runs going.
+            async with opened(options["journal"]) as journal:
+                resumed = await find_run(journal, options["resume"])
         async with Runtime.open(options["journal"], agents, secrets=secrets, options=runtime_options) as runtime:
-            if options["resume"] is not None:
-                found = runtime.run(await find_run(runtime.journal, options["resume"]))
+            if resumed is not None:
+                found = runtime.run(resumed)
                 if options["adopt"]:
                     await runtime.adopt(found.id, by=person(options["name"]))
             else:

@@ -69,4 +69,7 @@ def _error(state: RunState) -> RunError:
         why = f": {state.cancel.reason}" if state.cancel and state.cancel.reason else ""
         return RunCancelled(state.run, f"cancelled by {by}{why}")
     kinds = {"step_limit": StepLimitExceeded, "truncated": OutputTruncated}
-    return kinds.get(state.failure or "", RunFailed)(state.run, state.failure_message)
+    # The same command id means the same run: whoever mends the cause and asks again must know how to go on.
+    on = "raise_limit" if state.failure == "step_limit" else "resume"
+    message = f"{state.failure_message} (it can go on: runtime.{on}, or trouper {on.replace('_', '-')})"
+    return kinds.get(state.failure or "", RunFailed)(state.run, message)
