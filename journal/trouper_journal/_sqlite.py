@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +20,7 @@ from trouper_journal._errors import JournalBroken, JournalClosed, JournalCorrupt
 from trouper_journal._options import JournalOptions
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import NO_LOOP, Answer, transact, translating
+from trouper_journal._sqlite_files import OpenFiles
 from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import aiosqlite
 
 T = TypeVar("T")
-FileId = tuple[int, int]
 Work = Callable[[sqlite3.Connection], T]
 
 
@@ -44,7 +44,7 @@ class SQLiteStore:
         self._reader = reader
         self._ids = rows.StreamIds()
         self._id = b""
-        self._files: Sequence[FileId] = ()
+        self._files: OpenFiles | None = None
         self._closed = False
 
     async def prepare(self, options: JournalOptions, new_id: bytes, now: int) -> None:
@@ -56,7 +56,7 @@ class SQLiteStore:
 
         self._id = await self._hop(self._writer, first)
         await self._read(lambda database: configure(database, synchronous=level, read_only=True))
-        self._files = self._find_files()
+        self._files = OpenFiles(self.path)
 
     async def finish(self) -> None:
         """Take no more calls, and fold the write-ahead log into the file, unless another process is using it."""
@@ -68,8 +68,8 @@ class SQLiteStore:
         """The journal's 16 random bytes."""
         return self._id
 
-    async def write(self, batch: Batch) -> bool:
-        """Write the batch durably; False where its base no longer stands.
+    def write(self, batch: Batch) -> Awaitable[bool]:
+        """Write the batch durably; False where its base no longer stands. It begins at once.
 
         Raises:
             StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.
@@ -84,7 +84,7 @@ class SQLiteStore:
                 ids.keep(written)
             return written is not None
 
-        return await self._hop(self._writer, work)
+        return self._hop(self._writer, work)
 
     async def write_locked(
         self, streams: Collection[str], keys: Collection[str], plan: Callable[[Known], Batch | None]
@@ -173,29 +173,22 @@ class SQLiteStore:
 
     def _check_files(self) -> None:
         """Refuse to write to what will be gone when it is closed: nothing acknowledged there would last."""
-        if self._files and self._find_files() != self._files:
+        if self._files is not None and not self._files.stand():
             raise JournalBroken(
                 f"{self.path} or its log was deleted, moved or replaced while it was open: what was written of late "
                 "may be lost, nothing more is written; put the file right and open it again"
             )
 
-    def _find_files(self) -> Sequence[FileId]:
-        try:
-            found = (os.stat(self.path), os.stat(f"{self.path}-wal"))
-        except OSError:
-            return ()
-        return [(state.st_dev, state.st_ino) for state in found]
-
     async def _read(self, work: Work[T]) -> T:
         return await self._hop(self._reader, lambda database: translating(lambda: work(database), self.path))
 
-    async def _hop(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
+    def _hop(self, connection: aiosqlite.Connection, work: Work[T]) -> Awaitable[T]:
         if self._closed:
             raise JournalClosed
-        return await self._call(connection, work)
+        return self._call(connection, work)
 
-    async def _call(self, connection: aiosqlite.Connection, work: Work[T]) -> T:
-        """Run work in a connection's thread.
+    def _call(self, connection: aiosqlite.Connection, work: Work[T]) -> Awaitable[T]:
+        """Hand work to a connection's thread at once; what is returned waits for the answer, and must be awaited.
 
         Cancelled, it returns at once; work that has begun goes on, and work that has not will still be done.
         """
@@ -209,10 +202,14 @@ class SQLiteStore:
             handed_over.send(None)
         finally:
             self._current_loop.reset(token)
-        try:
-            return await answer.wait()
-        finally:
-            handed_over.close()
+        return _answered(answer, handed_over)
+
+
+async def _answered(answer: Answer[T], handed_over: Coroutine[object, None, object]) -> T:
+    try:
+        return await answer.wait()
+    finally:
+        handed_over.close()
 
 
 def _checkpoint(database: sqlite3.Connection) -> None:

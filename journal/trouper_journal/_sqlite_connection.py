@@ -64,8 +64,9 @@ class Answer(Generic[T]):
 
     async def wait(self) -> T:
         """The answer; cancelled, nobody waits for it any more."""
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if self._outcome is None:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
         assert self._outcome is not None
         return self._outcome.unwrap()
 

@@ -31,6 +31,7 @@ _UPSERT = (
     " ON CONFLICT (id) DO UPDATE SET version = excluded.version, position = excluded.position, "
     "label = ifnull(excluded.label, label), wake_at = excluded.wake_at"
 )
+_UPDATE = "UPDATE streams SET version = ?, position = ?, label = ifnull(?, label), wake_at = ? WHERE id = ?"
 
 Cell = int | str | bytes | None
 
@@ -93,7 +94,11 @@ def write_batch(database: sqlite3.Connection, batch: Batch, known_ids: StreamIds
     if len(ids) != len(last):
         raise JournalCorrupt(f"the index of streams lacks {min(last.keys() - ids.keys())}, which has records")
     _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", begun)
-    _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", changed, _UPSERT)
+    if len(changed) == 1:
+        at, _, *heads = changed[0]
+        database.execute(_UPDATE, (*heads, at))
+    else:
+        _insert(database, f"streams (id, {_HEADS})", "(?, ?, ?, ?, ?, ?)", changed, _UPSERT)
     _insert(database, "events", _EVENT, [_event_cells(record, ids[record.stream]) for record in batch.records])
     _insert(database, "keys", "(?, ?, ?, ?)", [(key.name, key.digest, key.first, key.last) for key in batch.keys])
     _insert(database, "large", "(?, ?, ?)", [(value.digest, value.domain, value.data) for value in batch.values])

@@ -7,7 +7,7 @@ compares it under its write lock, so that a plan made on stale knowledge writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -67,8 +67,10 @@ class Store(Protocol):
         """The journal's 16 random bytes."""
         ...
 
-    async def write(self, batch: Batch) -> bool:
+    def write(self, batch: Batch) -> Awaitable[bool]:
         """Write the batch durably; False where its base no longer stands (nothing was written).
+
+        May be a coroutine function. Otherwise it may begin at once, and is awaited afterwards in every case.
 
         Raises:
             StorageBusy, StorageFull, StorageReadOnly: Certainly nothing was written.

@@ -3,6 +3,8 @@
 The task is shielded: a cancelled program can still write what it must while it unwinds. Callers wait in
 one-shot slots; a caller that is cancelled leaves its slot, and what it offered is withdrawn unless the
 task has taken it up already.
+
+A caller that is alone hands its own batch to the storage, and the task wakes up meanwhile, to wait for the answer.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
+import attrs
 import outcome
 import trio
 
@@ -72,6 +75,19 @@ class Slot:
         return trio.lowlevel.Abort.SUCCEEDED
 
 
+@attrs.define(slots=True, eq=False)
+class _Begun:
+    """A batch that its caller has handed to the storage.
+
+    Attributes:
+        written: To be awaited by the task; tells whether its base stood.
+    """
+
+    slot: Slot
+    plan: Plan
+    written: Awaitable[bool]
+
+
 class Writer:
     """The task and its queue.
 
@@ -94,6 +110,8 @@ class Writer:
         self._ended = trio.Event()
         self._closing = False
         self._broken: JournalBroken | None = None
+        self._begun: _Begun | None = None
+        self._alone = True
         self._batches = self._commits = self._refused = self._repetitions = 0
 
     def statistics(self) -> WriterStatistics:
@@ -129,10 +147,32 @@ class Writer:
         if self._broken is not None:
             raise _again(self._broken)
         slot = Slot(proposal)
-        self._queue.append(slot)
         if self._work:
+            # Where many wait for one batch, the first of them must not take off without the others.
+            if not (self._alone and self._begin(slot)):
+                self._queue.append(slot)
             self._work.unpark()
+        else:
+            self._queue.append(slot)
         return slot
+
+    @trio.lowlevel.enable_ki_protection
+    def _begin(self, slot: Slot) -> bool:
+        """Hand a caller's batch to the storage, where it can be planned on what is known and the task is idle."""
+        proposals = [slot.proposal]
+        if self._begun is not None or self._queue or self._planner.unknown(proposals) is not None:
+            return False
+        plan = self._planner.plan(proposals)
+        if plan.batch is None or plan.doubtful:
+            return False
+        try:
+            written = self._store.write(plan.batch)
+        except JournalError:
+            # The task will meet it again, and tell.
+            return False
+        self._begun = _Begun(slot, plan, written)
+        self._news.writing = True
+        return True
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
@@ -141,14 +181,16 @@ class Writer:
         try:
             with self._scope:
                 while True:
-                    if not self._queue:
+                    begun, self._begun = self._begun, None
+                    if begun is None and not self._queue:
                         if self._closing:
                             break
                         await self._work.park()
                         continue
-                    taken = self._take()
+                    taken = self._take() if begun is None else [begun.slot]
                     if taken:
-                        await self._settle(taken)
+                        self._alone = len(taken) == 1
+                        await self._settle(taken, begun)
         finally:
             lost = JournalBroken("the storage did not answer in time; whether this commit was written is unknown")
             for slot in taken:
@@ -181,9 +223,9 @@ class Writer:
         self._room.unpark(count=max(0, self._options.max_waiting - len(queue)))
         return taken
 
-    async def _settle(self, slots: Sequence[Slot]) -> None:
+    async def _settle(self, slots: Sequence[Slot], begun: _Begun | None) -> None:
         try:
-            verdicts = await self._write([slot.proposal for slot in slots])
+            verdicts = await self._write([slot.proposal for slot in slots], begun)
         except JournalError as error:
             for slot in slots:
                 slot.answer(_again(error))
@@ -198,10 +240,15 @@ class Writer:
             elif isinstance(verdict, JournalError):
                 self._refused += 1
 
-    async def _write(self, proposals: Sequence[Proposal]) -> Sequence[Verdict]:
+    async def _write(self, proposals: Sequence[Proposal], begun: _Begun | None) -> Sequence[Verdict]:
         """Plan and write, again with fresh knowledge as long as other processes get in between."""
         planner = self._planner
         careful = False
+        if begun is not None:
+            if await self._watched(begun.written):
+                return self._written(proposals, begun.plan)
+            careful = True
+            self._repetitions += 1
         for _ in range(_TRIES):
             wanted = concerned_streams(proposals) if careful else planner.unknown(proposals)
             if wanted is not None:

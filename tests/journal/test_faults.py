@@ -84,11 +84,16 @@ async def test_each_caller_of_a_failed_batch_gets_an_error_of_its_own() -> None:
             caught.append(error)
 
     async with Journal.over(store, registry=REGISTRY) as journal:
-        await journal.append("first", [Note(0)])
-        store.before_write = failing_once(StorageBusy("on demand"))
+        gate = Gate()
+        store.before_write = gate
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(journal.append, "first", [Note(0)])
+            await gate.reached.wait()
+            store.before_write = failing_once(StorageBusy("on demand"))
             for stream in "abc":
                 nursery.start_soon(attempt, journal, stream)
+            await wait_all_tasks_blocked()
+            gate.open.set()
         assert [str(error) for error in caught] == ["on demand"] * 3
         assert len({id(error) for error in caught}) == 3
 

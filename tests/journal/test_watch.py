@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -145,14 +146,29 @@ def replace(path: Path) -> None:
     path.with_name("copy.db").replace(path)
 
 
-@pytest.mark.parametrize("meddle", [delete, delete_log, move, replace])
-async def test_what_would_not_last_is_not_acknowledged(meddle: Callable[[Path], None], tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
+def move_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+
+
+@pytest.mark.parametrize("settled", [False, True], ids=["new folder", "old folder"])
+@pytest.mark.parametrize("meddle", [delete, delete_log, move, replace, move_folder])
+async def test_what_would_not_last_is_not_acknowledged(
+    meddle: Callable[[Path], None], settled: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "kept" / "a.db"
+    path.parent.mkdir()
     async with Journal.open(path, registry=REGISTRY) as journal:
+        if settled:
+            os.utime(path.parent, (1e9 + 0.5, 1e9 + 0.5))
         await journal.append("a", [Note(1)])
+        (path.parent / "another file").write_text("of no concern")
+        await journal.append("a", [Note(2)])
+        if settled:
+            os.utime(path.parent, (1e9 + 0.5, 1e9 + 0.5))
+        await journal.append("a", [Note(3)])
         meddle(path)
         with pytest.raises(JournalBroken, match="deleted, moved or replaced"):
-            await journal.append("a", [Note(2)])
+            await journal.append("a", [Note(4)])
         with pytest.raises(JournalBroken, match="deleted, moved or replaced"):
-            await journal.append("b", [Note(3)])
-        assert await numbers(journal, "a") == [1]
+            await journal.append("b", [Note(5)])
+        assert await numbers(journal, "a") == [1, 2, 3]
