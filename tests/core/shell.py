@@ -7,16 +7,17 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from trouper.core import decide as st
 from trouper.core import events as ev
+from trouper.core import steps as st
 from trouper.core.commands import Already
 from trouper.core.conversation import AI, Human, Message, ToolMessage
-from trouper.core.decide import Step, decide, due
+from trouper.core.decide import RULES, decide
 from trouper.core.digests import call_digest, request_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import AT_ONCE, AT_START, status
+from trouper.core.steps import Step, due
 from trouper.runtime.protocol import Outcome
 from trouper.runtime.recording import Recorder
 from trouper_journal import Record, Value
@@ -136,7 +137,7 @@ class Shell:
         match step:
             case st.Start():
                 limits = self.state.limits or ev.Limits()
-                self.append(ev.RunStarted("d1", "c1", "p1", st.RULES, limits))
+                self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits))
             case st.RequestModel(index, attempt, closing):
                 digest = request_digest(self.state.chain, self.state.definition, closing)
                 self.append(ev.ModelRequested(index, attempt, digest, closing))

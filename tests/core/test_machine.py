@@ -23,12 +23,13 @@ from trouper.core.commands import (
     resume_run,
 )
 from trouper.core.conversation import AI, ToolCall, Usage
-from trouper.core.decide import RequestModel, decide, due
+from trouper.core.decide import decide
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.exchange import ModelReply
 from trouper.core.replay import check
 from trouper.core.state import Phase, RunPhase
+from trouper.core.steps import RequestModel, due
 from trouper.errors import ModelError
 from trouper.runtime.protocol import Acted, Answered, Replied
 from trouper_journal import ERASED, EventRegistry, Value

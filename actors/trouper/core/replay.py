@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 
 from attrs import frozen
 
-from trouper.core import decide as steps
 from trouper.core import events as ev
-from trouper.core.decide import RULES, Step, decide
+from trouper.core import steps
+from trouper.core.decide import RULES, decide
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
+from trouper.core.steps import Step
 
 
 @frozen

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from trouper.core.decide import decide, due
+from trouper.core.decide import decide
 from trouper.core.state import Phase, RunState
+from trouper.core.steps import due
 
 RUNNING = "running"
 AWAITING = "awaiting_approval"

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Iterable
 
 from trouper.core import events as ev
-from trouper.core.decide import QueryAction, StartAction, Step, decide, due
+from trouper.core.decide import decide
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import MARKS, next_alarm, status
+from trouper.core.steps import QueryAction, StartAction, Step, due
 from trouper.errors import (
     ActorError,
     InvalidValue,
@@ -28,7 +29,8 @@ from trouper.errors import (
 from trouper.kit import Actor
 from trouper.runtime.desk import Desk
 from trouper.runtime.flights import Flights
-from trouper.runtime.planning import Launch, Planner, definition_writes
+from trouper.runtime.launches import Launch
+from trouper.runtime.planning import Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper_journal import Domain, Write
@@ -45,7 +47,7 @@ class AgentActor(Actor[AgentMessage]):
         self._desk = desk
         self._stream = f"run/{run}"
         self._state = known or RunState(run)
-        self._planner = Planner(desk, None)
+        self._planner = Planner.of(desk, None)
         self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining)
         self._outcomes: deque[Outcome] = deque()
         self._flights: Flights
@@ -172,7 +174,7 @@ class AgentActor(Actor[AgentMessage]):
 
     async def _decide(self, turn: _Turn) -> None:
         if self._planner.agent is None:
-            self._planner = Planner(self._desk, self._desk.agents.get(turn.state.agent))
+            self._planner = Planner.of(self._desk, self._desk.agents.get(turn.state.agent))
         # A cancelled run is brought to its end also while the runtime stops: nothing begins by that.
         if self._desk.draining and turn.state.cancel is None:
             return
@@ -210,7 +212,7 @@ class AgentActor(Actor[AgentMessage]):
         elif turn.state.drift is not None and not changes:
             turn.add((ev.RunWaiting(),))
         if self._planner.agent is not None and turn.state.batch:
-            turn.add(await self._planner.revalidate(turn.state))
+            turn.add(await self._planner.calls.revalidate(turn.state))
 
     # ---- the journal
 

@@ -11,7 +11,8 @@ from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ActorError, MailboxFull
 from trouper.kit import Ref
 from trouper.runtime.desk import Desk
-from trouper.runtime.planning import CallTool, Launch, SendRequest, StopModel, StopTool, conversation
+from trouper.runtime.launches import CallTool, Launch, SendRequest, StopModel, StopTool
+from trouper.runtime.planning import conversation
 from trouper.runtime.protocol import (
     Abandon,
     Abort,

@@ -1,0 +1,92 @@
+"""The rules for one call: gates, attempts, and the recovery table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trouper.core import wording
+from trouper.core.effects import Effect
+from trouper.core.state import Action, Phase, RunState
+from trouper.core.steps import AbortAction, AskApproval, Close, Doubt, Expire, QueryAction, StartAction, Step
+
+# A call that takes the process down with it must not do so for ever.
+LOSSES = 10
+
+
+def action_steps(action: Action) -> Iterator[Step]:
+    """What must happen to a call now."""
+    name, attempt = action.action, action.attempt
+    match action.phase:
+        case Phase.PLANNED if action.gate in {"refused", "limit"}:
+            yield Close(name, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
+        case Phase.PLANNED if action.gate == "person":
+            yield AskApproval(name, action.request + 1)
+        case Phase.AWAITING if action.expires_at is not None:
+            yield Expire(name, action.request, action.expires_at)
+        case Phase.LAPSED:
+            yield Close(name, 0, "error", "not_started", wording.LAPSED)
+        case Phase.DENIED:
+            yield Close(name, 0, "error", "person", wording.denied(action))
+        case Phase.PLANNED | Phase.APPROVED | Phase.REPEAT:
+            yield StartAction(name, attempt + 1)
+        case Phase.INTERRUPTED:
+            yield _after_interruption(action)
+        case Phase.RESOLVED:
+            yield _resolution(action)
+        case _:
+            return
+
+
+def _after_interruption(action: Action) -> Step:
+    """The recovery table: what may follow an attempt that has no outcome to be trusted."""
+    name, attempt = action.action, action.attempt
+    again = StartAction(name, attempt + 1, action.retry_at)
+    lost = action.cause in {"lost", "shutdown"}
+    spent = action.losses >= LOSSES if lost else attempt - action.losses >= action.attempts
+    failed = Close(name, attempt, "error", "tool_error", wording.interrupted(action))
+    doubt = Doubt(name, attempt, wording.doubt(action))
+    if action.cause == "not_begun":
+        return again
+    if action.cause in {"transient", "tool_error"} and (spent or action.cause == "tool_error"):
+        # What this attempt says of itself is no word on an earlier one that was cut off.
+        return doubt if action.doubted else failed
+    if action.cause == "transient":
+        return again
+    match action.effect:
+        case Effect.READ_ONLY:
+            return again if lost and not spent else failed
+        case Effect.IDEMPOTENT_WRITE:
+            return doubt if spent else again
+        case Effect.QUERYABLE_WRITE if action.query is None:
+            return QueryAction(name, attempt)
+        case Effect.QUERYABLE_WRITE if action.query == "absent":
+            return Close(name, attempt, "error", "query", wording.interrupted(action)) if spent else again
+        case _:
+            return doubt
+
+
+def _resolution(action: Action) -> Step:
+    ok = action.verdict == "applied"
+    return Close(action.action, action.attempt, "ok" if ok else "error", "person", wording.resolved(action))
+
+
+def cancel_action(state: RunState, action: Action) -> Step | None:
+    """What must happen to a call so that its run can end; None where nothing is left to do."""
+    match action.phase:
+        case Phase.CLOSED | Phase.UNRESOLVED:
+            return None
+        case Phase.STARTED:
+            return AbortAction(action.action, action.attempt)
+        case Phase.RESOLVED:
+            return _resolution(action)
+        case Phase.REPEAT:
+            return Doubt(action.action, action.attempt, wording.doubt(action))
+        case Phase.INTERRUPTED:
+            step = _after_interruption(action)
+            if not isinstance(step, StartAction):
+                return step
+            if action.doubted:
+                return Doubt(action.action, action.attempt, wording.doubt(action))
+            return Close(action.action, action.attempt, "error", "tool_error", wording.not_again(action, state))
+        case _:
+            return Close(action.action, 0, "error", "not_started", wording.cancelled(state))

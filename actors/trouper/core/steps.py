@@ -1,0 +1,144 @@
+"""The steps that the rules can name: what must happen now, as values.
+
+A step with ``not_before`` is due at that moment (ns UTC) and not earlier; knowing the time is the shell's part.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import frozen
+
+
+@frozen
+class Start:
+    """Pin the definition and take the run up."""
+
+
+@frozen
+class RequestModel:
+    """Send the conversation to the model."""
+
+    index: int
+    attempt: int
+    closing: bool = False
+    not_before: int | None = None
+
+
+@frozen
+class AbandonModel:
+    """The run is being cancelled: stop waiting for the reply."""
+
+    index: int
+    attempt: int
+
+
+@frozen
+class Plan:
+    """Read a call and check it; ``refuse`` closes it unseen, with that reason."""
+
+    action: str
+    refuse: Literal["limit", "truncated", "cancelled"] | None = None
+
+
+@frozen
+class AskApproval:
+    """Ask a person."""
+
+    action: str
+    request: int
+
+
+@frozen
+class Expire:
+    """Let a request for approval lapse."""
+
+    action: str
+    request: int
+    not_before: int
+
+
+@frozen
+class StartAction:
+    """Make an attempt."""
+
+    action: str
+    attempt: int
+    not_before: int | None = None
+
+
+@frozen
+class QueryAction:
+    """Ask the tool's query whether an attempt took place."""
+
+    action: str
+    attempt: int
+
+
+@frozen
+class AbortAction:
+    """The run is being cancelled: stop an attempt that is under way."""
+
+    action: str
+    attempt: int
+
+
+@frozen
+class Close:
+    """Give a call its receipt without (another) attempt."""
+
+    action: str
+    attempt: int
+    outcome: Literal["ok", "error"]
+    evidence: Literal["person", "not_started", "tool_error", "query"]
+    text: str
+
+
+@frozen
+class Doubt:
+    """Record that nobody knows whether the call took place."""
+
+    action: str
+    attempt: int
+    text: str
+
+
+@frozen
+class Succeed:
+    """The last reply is the output."""
+
+
+@frozen
+class Fail:
+    """The run cannot go on."""
+
+    kind: Literal["model", "step_limit", "truncated"]
+    message: str
+
+
+@frozen
+class EndCancelled:
+    """End the run, as was asked."""
+
+
+Step: TypeAlias = (
+    Start
+    | RequestModel
+    | AbandonModel
+    | Plan
+    | AskApproval
+    | Expire
+    | StartAction
+    | QueryAction
+    | AbortAction
+    | Close
+    | Doubt
+    | Succeed
+    | Fail
+    | EndCancelled
+)
+
+
+def due(step: Step) -> int | None:
+    """The moment before which a step must not be taken (ns UTC); None for at once."""
+    return step.not_before if isinstance(step, RequestModel | Expire | StartAction) else None

@@ -1,0 +1,65 @@
+"""What a step comes to: events to record, and launches to make once they are durable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from attrs import frozen
+
+from trouper.tools import Tool
+from trouper_journal import Write
+
+
+@frozen
+class SendRequest:
+    """Send the conversation, as it is in the state after the commit."""
+
+    index: int
+    attempt: int
+    closing: bool
+
+
+@frozen
+class CallTool:
+    """Make an attempt at an action, or ask its query."""
+
+    action: str
+    attempt: int
+    tool: Tool
+    arguments: Mapping[str, object]
+    query: bool = False
+
+
+@frozen
+class StopModel:
+    """Stop waiting for a reply."""
+
+
+@frozen
+class StopTool:
+    """Cancel an attempt."""
+
+    action: str
+    tool: str
+
+
+Launch: TypeAlias = SendRequest | CallTool | StopModel | StopTool
+
+
+@frozen
+class Plan:
+    """What a step comes to.
+
+    Attributes:
+        events: Events for the run's own stream.
+        launches: What to do once they are durable.
+        writes: Events for other streams in the same commit.
+    """
+
+    events: tuple[object, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    writes: tuple[Write, ...] = ()
+
+
+NOTHING = Plan()

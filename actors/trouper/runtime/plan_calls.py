@@ -1,0 +1,169 @@
+"""Plans the steps of single calls: read and checked against their tools, gated, started, looked at anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import field, frozen
+
+from trouper.agent import Agent
+from trouper.core import events as ev
+from trouper.core import steps as st
+from trouper.core import wording
+from trouper.core.digests import call_digest
+from trouper.core.effects import Effect
+from trouper.core.events import AskedCall
+from trouper.core.state import Action, Phase, RunState
+from trouper.errors import ArgumentsError
+from trouper.runtime.desk import Desk
+from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
+from trouper.runtime.protocol import Consider
+from trouper.runtime.recording import SECOND
+from trouper.tools import Tool, parse_arguments
+from trouper_journal import Value
+
+
+@frozen
+class CallPlanner:
+    """Plans the calls of one run's agent.
+
+    Attributes:
+        agent: Today's definition; None where the runtime has no agent of that name.
+        values: Arguments already read as Python values, by action; they need not be read twice.
+    """
+
+    desk: Desk
+    agent: Agent | None
+    values: dict[str, Mapping[str, object]] = field(factory=dict)
+
+    async def read(self, state: RunState, step: st.Plan) -> ev.ActionPlanned:
+        """Read a call and check it against its tool."""
+        asked = next((call for name, call in state.unplanned if name == step.action), AskedCall("", ""))
+        tool = self.agent.toolbox.get(asked.name) if self.agent else None
+        effect = tool.effect if tool else Effect.READ_ONLY
+        if step.refuse is not None:
+            text = {
+                "limit": wording.LIMIT,
+                "truncated": wording.TRUNCATED,
+                "cancelled": wording.cancelled(state),
+            }[step.refuse]
+            gate: Literal["limit", "refused"] = "limit" if step.refuse == "limit" else "refused"
+            return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)
+        if tool is None or self.agent is None:
+            return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
+        try:
+            arguments = parse_arguments(asked.arguments)
+            self.values[step.action] = tool.validate(arguments)
+        except ArgumentsError as error:
+            return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=str(error))
+        identity = self.agent.identities[tool.name]
+        return ev.ActionPlanned(
+            step.action,
+            tool.name,
+            effect,
+            await self._gate(tool, arguments),
+            identity,
+            call_digest(state.salt, tool.name, identity, arguments),
+            tool.options.attempts,
+            arguments,
+        )
+
+    def _no_tool(self, name: str) -> str:
+        names = ", ".join(self.agent.toolbox) if self.agent and self.agent.toolbox else "none"
+        return f"There is no tool called {name!r}. Tools: {names}."
+
+    async def _gate(self, tool: Tool, arguments: Mapping[str, Value]) -> Literal["free", "person"]:
+        """``free`` or ``person``, from the approver."""
+        if tool.gate_kind == "none" or self.desk.approver is None:
+            return "free"
+        return (await self.desk.approver.ask(Consider(tool, arguments))).gate
+
+    def act(self, state: RunState, step: st.AskApproval | st.StartAction | st.QueryAction | st.AbortAction) -> Plan:
+        """Plan a step of a call that was read before."""
+        action = state.action(step.action)
+        if action is None:
+            return NOTHING
+        tool = self.agent.toolbox.get(action.tool) if self.agent else None
+        match step:
+            case st.AskApproval():
+                seconds = tool.options.approval_expires if tool else None
+                expires = None if seconds is None else self.desk.clock.now() + int(seconds * SECOND)
+                return Plan((ev.ApprovalRequested(action.action, step.request, action.digest, expires),))
+            case st.AbortAction():
+                return Plan((), (StopTool(action.action, action.tool),))
+            case st.StartAction():
+                return self._start_action(action, tool, step.attempt)
+            case _:
+                return self._query(action, tool)
+
+    def _start_action(self, action: Action, tool: Tool | None, attempt: int) -> Plan:
+        """An attempt, if the call still fits its tool; one that does not fit is over, unless that leaves a doubt."""
+        try:
+            values = self._values_of(action, tool)
+        except ArgumentsError as error:
+            name, last = action.action, action.attempt
+            if last == 0:
+                return Plan((ev.ActionReceipted(name, 0, "error", "not_started", f"Not started: {error}"),))
+            if action.phase is Phase.INTERRUPTED and not action.doubted:
+                text = f"{wording.interrupted(action)} {error}"
+                return Plan((ev.ActionReceipted(name, last, "error", "tool_error", text),))
+            return Plan((ev.ActionUnresolved(name, last, f"{wording.doubt(action)} {error}"),))
+        assert tool is not None  # _values_of refuses a call without a tool
+        return Plan((ev.ActionStarted(action.action, attempt),), (CallTool(action.action, attempt, tool, values),))
+
+    def _query(self, action: Action, tool: Tool | None) -> Plan:
+        try:
+            values = self._values_of(action, tool)
+        except ArgumentsError as error:
+            return Plan((ev.ActionQueried(action.action, action.attempt, "unknown", str(error)),))
+        assert tool is not None
+        if tool.options.query is None:
+            return Plan((ev.ActionQueried(action.action, action.attempt, "unknown", "the tool has no query now"),))
+        return Plan((), (CallTool(action.action, action.attempt, tool, values, query=True),))
+
+    def _values_of(self, action: Action, tool: Tool | None) -> Mapping[str, object]:
+        if tool is None:
+            raise ArgumentsError(self._no_tool(action.tool))
+        if action.arguments is None:
+            raise ArgumentsError("its arguments were erased")
+        # Read before and never used: each attempt gets arguments that no earlier one has had its hands on.
+        values = self.values.pop(action.action, None)
+        return tool.validate(action.arguments) if values is None or action.original is not None else values
+
+    async def revalidate(self, state: RunState) -> tuple[object, ...]:
+        """After a change of definition: look anew at calls that have not started."""
+        events: list[object] = []
+        for action in state.batch:
+            waiting = action.phase in {Phase.PLANNED, Phase.AWAITING, Phase.APPROVED}
+            # An edit lapses with the tool that it was made for: what is asked anew is the model's own call.
+            arguments = action.arguments if action.original is None else action.original
+            if waiting and action.gate in {"free", "person"} and arguments is not None:
+                events += await self._look_anew(state, action, arguments)
+        return tuple(events)
+
+    async def _look_anew(self, state: RunState, action: Action, arguments: Mapping[str, Value]) -> tuple[object, ...]:
+        assert self.agent is not None
+        tool = self.agent.toolbox.get(action.tool)
+        identity = self.agent.identities.get(action.tool)
+        if identity == action.identity:
+            return ()
+        try:
+            if tool is None or identity is None:
+                raise ArgumentsError(self._no_tool(action.tool))
+            self.values[action.action] = tool.validate(arguments)
+        except ArgumentsError as error:
+            text = f"Not started: the tool changed meanwhile. {error}"
+            return (ev.ActionReceipted(action.action, 0, "error", "not_started", text),)
+        lapse = (
+            (ev.ApprovalExpired(action.action, action.request, "changed"),) if action.phase is Phase.AWAITING else ()
+        )
+        replanned = ev.ActionReplanned(
+            action.action,
+            tool.effect,
+            await self._gate(tool, arguments),
+            identity,
+            call_digest(state.salt, tool.name, identity, arguments),
+            tool.options.attempts,
+        )
+        return (*lapse, replanned)
