@@ -11,7 +11,7 @@ from attrs import Attribute, field, frozen
 
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.definition import Definition, define
-from trouper.core.events import Limits
+from trouper.core.events import NO_TERMS, Limits, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
 from trouper.models import Model, identity
@@ -99,6 +99,11 @@ class Agent:
     def identities(self) -> dict[str, bytes]:
         """For each tool the digest of what it promises."""
         return {tool.name: plain_digest(tool.contract()) for tool in self.tools}
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What the rules must know of it."""
+        return NO_TERMS
 
     @cached_property
     def definition(self) -> Definition:

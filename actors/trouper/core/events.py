@@ -27,9 +27,11 @@ from trouper.core.action_events import ApprovalDecided as ApprovalDecided
 from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.conversation import Message
+from trouper.core.terms import NO_TERMS as NO_TERMS
 from trouper.core.terms import AskedCall as AskedCall
 from trouper.core.terms import Limits as Limits
 from trouper.core.terms import Principal as Principal
+from trouper.core.terms import Terms as Terms
 from trouper_journal import Content, EventRegistry, Value, event
 
 
@@ -88,6 +90,7 @@ class RunStarted:
         prose: Digest of how it is told (instructions, descriptions, settings).
         rules: Number of the decision rules that the run follows.
         limits: The limits in force.
+        terms: What else the rules must know of the definition.
     """
 
     definition: str
@@ -95,6 +98,7 @@ class RunStarted:
     prose: str
     rules: int
     limits: Limits
+    terms: Terms = NO_TERMS
 
 
 @event("definition.adopted", schema=1)
@@ -106,6 +110,7 @@ class DefinitionAdopted:
     contract: str
     prose: str
     by: Content[Principal | None] = None
+    terms: Terms = NO_TERMS
 
 
 @event("model.requested", schema=1, driver=True)

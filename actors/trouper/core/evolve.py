@@ -61,12 +61,20 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
         contract=event.contract,
         prose=event.prose,
         rules=event.rules,
+        terms=event.terms,
         limits=attrs.evolve(event.limits, max_steps=event.limits.max_steps + state.raised),
     )
 
 
 def _adopted(state: RunState, event: ev.DefinitionAdopted) -> RunState:
-    return advanced(state, definition=event.definition, contract=event.contract, prose=event.prose, drift=None)
+    return advanced(
+        state,
+        definition=event.definition,
+        contract=event.contract,
+        prose=event.prose,
+        terms=event.terms,
+        drift=None,
+    )
 
 
 def _requested(state: RunState, event: ev.ModelRequested) -> RunState:

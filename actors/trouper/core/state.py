@@ -11,7 +11,7 @@ from attrs import frozen
 from trouper.core.conversation import AI, Message
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
-from trouper.core.events import AskedCall, Limits, Principal
+from trouper.core.events import NO_TERMS, AskedCall, Limits, Principal, Terms
 from trouper_journal import Erased, Value
 
 _T = TypeVar("_T")
@@ -159,6 +159,7 @@ class RunState:
         chain: Running digest over the digests of the messages, in order.
         index: Number of the next model call.
         steps: Super-steps taken.
+        terms: What the rules must know of the definition.
         unplanned: Calls of the last reply that were not looked at yet.
         batch: Actions of the last reply, in the order asked, until all are closed.
         settled: Actions of earlier replies that were decided on by a person, were cut off, or are still in doubt.
@@ -175,6 +176,7 @@ class RunState:
     by: Principal | None = None
     salt: bytes = b""
     limits: Limits | None = None
+    terms: Terms = NO_TERMS
     definition: str = ""
     contract: str = ""
     prose: str = ""

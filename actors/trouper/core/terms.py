@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import frozen
 
@@ -53,6 +53,27 @@ class Limits:
                 raise DefinitionError(f"limits, {name}: {number!r} is not a whole number of at least 1")
         if self.on_limit not in ("raise", "finish"):
             raise DefinitionError(f"limits, on_limit: {self.on_limit!r} is neither 'raise' nor 'finish'")
+
+
+@frozen
+class Terms:
+    """What the rules must know of an agent's definition; pinned in the run's own stream.
+
+    Attributes:
+        hooks: The points at which the agent has hooks, such as ``before_model``.
+        output: Whether the last reply must be read as a structured output.
+        requires: Tools of which at least one call must have succeeded before the run may.
+        rounds: How often the model is told what is wrong with its output before the run fails.
+    """
+
+    hooks: tuple[str, ...] = ()
+    output: bool = False
+    requires: tuple[str, ...] = ()
+    rounds: int = 2
+
+
+NO_TERMS: Final = Terms()
+"""Of an agent that has no more than instructions, tools and a model."""
 
 
 @frozen

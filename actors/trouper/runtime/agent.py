@@ -203,11 +203,10 @@ class AgentActor(Actor[AgentMessage]):
                 turn.add((ev.RunWaiting("drift", changes),))
             return
         if changes and self._planner.agent is not None:
-            definition = self._planner.agent.definition
+            agent = self._planner.agent
+            now = agent.definition
             by = ev.Principal("drift", "policy", "runtime")
-            turn.add(
-                (ev.DefinitionAdopted(definition.digest, definition.contract_digest, definition.prose_digest, by),)
-            )
+            turn.add((ev.DefinitionAdopted(now.digest, now.contract_digest, now.prose_digest, by, agent.terms),))
             turn.writes += definition_writes(self._desk, self._planner.agent)
         elif turn.state.drift is not None and not changes:
             turn.add((ev.RunWaiting(),))

@@ -64,7 +64,9 @@ class Planner:
             return NOTHING
         definition = self.agent.definition
         limits = state.limits or self.agent.limits
-        started = ev.RunStarted(definition.digest, definition.contract_digest, definition.prose_digest, RULES, limits)
+        started = ev.RunStarted(
+            definition.digest, definition.contract_digest, definition.prose_digest, RULES, limits, self.agent.terms
+        )
         return Plan((started,), (), definition_writes(self.desk, self.agent))
 
     # ---- definitions

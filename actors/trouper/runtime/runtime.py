@@ -266,7 +266,7 @@ class Runtime:
             if state.ended or not state.started or state.definition == definition.digest:
                 return
             event = DefinitionAdopted(
-                definition.digest, definition.contract_digest, definition.prose_digest, principal(by)
+                definition.digest, definition.contract_digest, definition.prose_digest, principal(by), agent.terms
             )
             own = Write(
                 f"run/{run}",
