@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
+
 from trouper import Agent, Limits, ModelError, Tool, ToolContext, tool
 from trouper.testing import ModelRequest, ScriptedModel, Step, call, calls
 
@@ -34,6 +36,12 @@ def guarded(*, token: str, ctx: ToolContext) -> str:
     return f"{len(token)} characters for {ctx.action.partition('/')[2]}"
 
 
+@tool(effect="read_only", timeout=0.01)
+async def slow() -> None:
+    """Read something that does not come."""
+    await trio.sleep_forever()
+
+
 def _out_of_order(_: ModelRequest) -> Exception:
     # The file stands for the provider's outage: while it is there, there is no answer.
     return ModelError("the provider is down", status=401)
@@ -43,7 +51,7 @@ def _broken(request: ModelRequest) -> str | Exception:
     return ModelError("the provider is down", status=401) if Path("outage").exists() else f"turn {request.turn}"
 
 
-TOOLS: list[Tool[..., object]] = [lookup, close_ticket, wire, guarded]
+TOOLS: list[Tool[..., object]] = [lookup, close_ticket, wire, guarded, slow]
 
 
 def _agent(name: str, *steps: Step, limits: Limits | None = None) -> Agent:
@@ -60,5 +68,6 @@ broken = _agent("broken", _broken)
 endless = _agent("endless", *[call("lookup", ticket=str(number)) for number in range(9)], limits=Limits(max_steps=3))
 keeper = _agent("keeper", call("guarded"), "Guarded.")
 dead = _agent("dead", _out_of_order)
+patient = _agent("patient", call("slow"), "It did not come.")
 
-ALL = [asker, desk, two, hostile, payer, broken, endless, keeper, dead]
+ALL = [asker, desk, two, hostile, payer, broken, endless, keeper, dead, patient]

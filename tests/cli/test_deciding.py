@@ -126,7 +126,20 @@ def test_each_of_two_calls_gets_its_own_decision(tmp_path: Path, journals: Journ
     assert outcomes == {"0.0": "error", "0.1": "ok"}
 
 
-@pytest.mark.parametrize("action", ["{run}", "{run}/0", "0.0", "{run}/7.0", "ZZZ/0.0"])
+@pytest.mark.parametrize("action", ["{run}", "{run}/", "{run}/0", "{run}/0.0/1.0", "0.0", "/0.0", "nonsense", ""])
+@pytest.mark.parametrize("command", ["approve", "deny", "resolve"])
+def test_what_does_not_name_a_call_is_used_wrongly_and_told_the_form(
+    tmp_path: Path, journals: Journals, command: str, action: str
+) -> None:
+    run = journals.waiting(journal := tmp_path / "agents.db")
+    done = called(command, journal, action.format(run=run), *(["applied"] if command == "resolve" else []))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "does not name a call" in complaint(done)
+    assert "RUN/1.0" in complaint(done)
+    assert len(objects(ok_called("approvals", journal, "--json"))) == 1
+
+
+@pytest.mark.parametrize("action", ["{run}/7.0", "ZZZ/0.0"])
 def test_an_action_that_is_not_there(tmp_path: Path, journals: Journals, action: str) -> None:
     run = journals.waiting(journal := tmp_path / "agents.db")
     done = called("approve", journal, action.format(run=run))

@@ -67,6 +67,9 @@ def test_the_demo_explains_itself_and_leaves_nothing_behind(tmp_path: Path) -> N
         "No daemon is running.",
         "$ trouper approve ",
         "approved by maria (asserted, os-user:",
+        "asserted: that she is maria is only what was typed",
+        "0.0 is a call, by its model answer and its place in that, counted from 0",
+        "An epoch is one process's time of driving the journal",
         "begun, no receipt",
         "another process drives the run from here (epoch 4)",
         "true three kills",
@@ -76,6 +79,8 @@ def test_the_demo_explains_itself_and_leaves_nothing_behind(tmp_path: Path) -> N
     ):
         assert said in text, said
     assert text.count("kill -9 ") >= 6
+    assert text.index("An epoch is") < text.index("(epoch 2)")
+    assert done.stdout.splitlines()[-1].strip() == "trouper demo --keep"
     assert list(tmp_path.iterdir()) == []
 
 

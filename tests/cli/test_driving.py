@@ -107,6 +107,19 @@ def test_a_failed_run_goes_on_once_its_provider_is_back(tmp_path: Path) -> None:
     assert 'maria         lets the run go on: "it is back"' in ok_called("show", tmp_path / "trouper.db", name)
 
 
+def test_a_call_that_only_reads_and_timed_out_leaves_nothing_in_doubt(tmp_path: Path) -> None:
+    done = trouper(*run("patient", "Hello"), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "It did not come.\n")
+    (line,) = [line for line in done.stderr.splitlines() if "has no outcome" in line]
+    assert line.endswith("0.0 has no outcome: it ran out of time; it only reads, so nothing is in doubt")
+    assert "unknown" not in done.stderr
+    name = str(one_object(ok_called("runs", tmp_path / "trouper.db", "--json"))["run"])
+    events = one_object(ok_called("show", tmp_path / "trouper.db", name, "--json"))["events"]
+    assert isinstance(events, list)
+    (told,) = [event["data"]["text"] for event in events if event["type"] == "action.receipted"]
+    assert told == "Failed: it timed out. It only reads: there is no effect to be in doubt about."
+
+
 def test_the_step_limit_can_be_given(tmp_path: Path) -> None:
     done = trouper(*run("asker", "Hello", "--max-steps", "1"), cwd=tmp_path)
     assert done.returncode == 1
@@ -173,6 +186,8 @@ def test_an_agent_that_cannot_be_had(tmp_path: Path, target: str, code: int, why
         ["Hello", "--secret", "token=NO_SUCH_VARIABLE"],
         ["Hello", "--max-steps", "0"],
         ["Hello", "--adopt"],
+        [""],
+        ["  \n"],
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path: Path, given: list[str]) -> None:

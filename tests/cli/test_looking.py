@@ -150,6 +150,34 @@ def test_approvals_of_a_journal_where_nothing_waits(tmp_path: Path, journals: Jo
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing waits for a person\n")
 
 
+def test_approvals_lists_calls_in_doubt_behind_those_that_wait(tmp_path: Path) -> None:
+    waiting_run(path := tmp_path / "j.db", "desk")
+    doubtful = waiting_run(path, "payer")
+    first, second = objects(ok_called("approvals", path, "--json"))
+    assert (first["kind"], first["tool"], first["phase"]) == ("approval", "close_ticket", "awaiting")
+    assert (second["kind"], second["tool"], second["phase"]) == ("doubt", "wire", "unresolved")
+    assert second["action"] == f"{doubtful}/0.0"
+    waiting, heading, doubt = ok_called("approvals", path).partition("\nIn doubt: 1 call\n")
+    assert heading
+    assert "wants to call close_ticket" in waiting
+    assert "Nobody knows whether wire took effect" in doubt
+    assert f"trouper resolve {path} {doubtful}/0.0 applied --as " in doubt
+
+
+def test_a_call_left_in_doubt_by_a_cancelled_run_still_waits_for_a_person(tmp_path: Path, journals: Journals) -> None:
+    run = journals.waiting(path := tmp_path / "j.db", "payer")
+    ok_called("cancel", path, run)
+    assert f"{run}/0.0" in ok_called("approvals", path)
+    with daemon(path) as process, started("tail", path, "--after", "0", "--json") as tail:
+        tail.read_until(tail.out, '"run.cancelled"')
+        assert process.process.poll() is None
+    (row,) = objects(ok_called("runs", path, "--json"))
+    assert row["label"] == "cancelled-in-doubt"
+    assert one_object(ok_called("approvals", path, "--json"))["action"] == f"{run}/0.0"
+    ok_called("resolve", path, f"{run}/0.0", "abandon")
+    assert ok_called("approvals", path, "--json") == ""
+
+
 def test_tail_prints_the_last_records_and_ends_when_told_not_to_follow(journal: Path) -> None:
     everything = ok("tail", journal, "--no-follow", "--after", "0").splitlines()
     assert [int(line.split()[0]) for line in everything] == list(range(1, len(everything) + 1))

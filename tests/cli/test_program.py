@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Journals
-from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, trouper
+from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, ok_called, trouper
 
 COMMANDS = [
     "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "cancel", "resume", "raise-limit",
@@ -94,6 +94,43 @@ def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "Traceback" in done.stderr
     assert done.stderr.splitlines()[-1] == f"trouper: there is no journal {tmp_path / 'tpyo.db'}"
+
+
+# Starts a program without root's leave to read and write whatever it likes (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+# PR_CAPBSET_DROP of linux/prctl.h. Other users have none to lose, and are refused the call.
+POWERLESS = (
+    "import ctypes, os, sys\n"
+    "[ctypes.CDLL(None).prctl(24, power, 0, 0, 0) for power in (1, 2)]\n"
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
+)
+
+
+@pytest.mark.parametrize("command", [["runs"], ["verify"], ["show", "X"], ["approve", "X/0.0"]])
+def test_a_journal_that_may_not_be_read_is_a_storage_error(
+    tmp_path: Path, journals: Journals, command: list[str]
+) -> None:
+    journals.ended(journal := tmp_path / "j.db")
+    journal.chmod(0)
+    name, *rest = command
+    done = subprocess.run(
+        [sys.executable, "-c", POWERLESS, "-m", "trouper.cli", name, str(journal), *rest],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (5, "")
+    assert str(journal) in complaint(done)
+
+
+@pytest.mark.parametrize("columns", ["50", "80", "120"])
+def test_no_help_text_is_cut_off(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for command in ([], *([name] for name in COMMANDS)):
+        text = ok_called(*command, "--help")
+        assert "Options:" in text
+        assert "..." not in text.replace("[ARGS]...", "")
 
 
 def test_a_folder_that_cannot_be_written_to_is_a_storage_error(tmp_path: Path) -> None:

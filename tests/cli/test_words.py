@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
+from io import StringIO
 
 import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from trouper import AI, REGISTRY, Effect, Human, Limits, Principal, System
-from trouper.cli.narrate import Narrator
+from trouper.cli.narrate import Line, Narrator
 from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
+from trouper.cli.timeline import Told, timeline
 from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall
 from trouper_journal import ERASED, Record, Value, pack_map
 
@@ -181,3 +184,26 @@ def test_a_call_reads_as_people_write_it() -> None:
 )
 def test_lengths_of_time(seconds: float, long: str, short: str) -> None:
     assert (duration(seconds), age(seconds)) == (long, short)
+
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize("width", [50, 80, 1000])
+def test_long_times_and_long_names_break_no_column(width: int) -> None:
+    console = Console(file=StringIO(), width=width)
+    times = [1, 99.999, 3599, 47 * 3600 + 3599, 400 * 86400 + 11 * 3600, -3599]
+    for name in ("model", "a_tool_with_a_name_as_long_as_can"):
+        console.print(timeline([Told(int(time * SECOND), Line(name, "x " * 99)) for time in times], 0))
+        for time in times:
+            console.print(timeline([Told(int(time * SECOND), Line(name, "x " * 99))], 0))
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    for time in times:
+        shown = f"+{duration(time)}".replace("+-", "-").rjust(12)
+        # Twice under each name: in one table with the others, and alone.
+        assert sum(line.startswith(f"{shown}  ") for line in text.splitlines()) == 4
+    assert "…" not in text
+    # Whatever was printed alone stands below what was printed together.
+    starts = {line.index("model") for line in text.splitlines() if "model" in line}
+    assert starts == {14}

@@ -14,8 +14,9 @@ from trouper.cli.codes import Exit
 from trouper.cli.deciding import approve, cancel, deny, raise_limit, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
-from trouper.cli.looking import approvals, runs, show, tail
+from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
+from trouper.cli.waiting import approvals
 
 _EPILOG = """
 Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found problems); 2 used wrongly; 3 not found;
@@ -34,6 +35,11 @@ class _Ordered(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         """Names of the commands."""
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's
+        """The commands with what each does: a whole sentence, where click would cut it to fit a line."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(1000)) for name, each in self.commands.items()])
 
 
 @click.group(cls=_Ordered, commands=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)

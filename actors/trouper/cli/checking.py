@@ -104,7 +104,10 @@ class _Replayed:
 @JOURNAL
 @click.argument("run_id", metavar="[RUN]", required=False)
 def replay(output: Output, /, journal: Path, run_id: str | None) -> Exit:
-    """Fold a run again, or all, and check that the rules would take the recorded steps. Exit code 1 if not."""
+    """Check that the rules would take a run's recorded steps.
+
+    Folds the run again, or every run where none is named. Exit code 1 if anything differs.
+    """
 
     async def main() -> Exit:
         total = _Replayed()

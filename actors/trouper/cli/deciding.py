@@ -13,13 +13,14 @@ import click
 
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_action, find_run, opened, person
+from trouper.cli.journals import call_id, driven, find_action, find_run, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.plain import action_json, fields, state_json
 from trouper.cli.text import action_text, claim, clean, count, quoted, who
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.state import Action, RunPhase, RunState
+from trouper.core.status import status
 from trouper.errors import ArgumentsError
 from trouper.runtime import Commands
 from trouper.tools import parse_arguments
@@ -43,7 +44,7 @@ _DIGEST = click.option(
 
 @command
 @JOURNAL
-@click.argument("action")
+@click.argument("action", callback=call_id)
 @_AS
 @_REASON
 @_DIGEST
@@ -57,7 +58,7 @@ def approve(output: Output, /, journal: Path, action: str, *, arguments: str | N
 
 @command
 @JOURNAL
-@click.argument("action")
+@click.argument("action", callback=call_id)
 @_AS
 @_REASON
 @_DIGEST
@@ -94,7 +95,7 @@ def _decide(output: Output, journal: Path, action: str, judgement: Judgement) ->
 
 @command
 @JOURNAL
-@click.argument("action")
+@click.argument("action", callback=call_id)
 @click.argument("verdict", type=click.Choice(get_args(Verdict)))
 @_AS
 @click.option("--evidence", "--reason", help="What you found, and where you looked; it is recorded.")
@@ -126,13 +127,21 @@ def _settle(
             commands = Commands(opened_journal)
             name = await find_action(opened_journal, action)
             found = await change(commands, name)
+            state = await commands.state(name.rpartition("/")[0])
             if output.as_json:
-                output.json(action_json(await commands.state(name.rpartition("/")[0]), found))
+                output.json({**action_json(state, found), "driven": driven(journal)})
             else:
                 output.result(styled(f"{clean(name)} {action_text(found)}"), styled(tell(found), "green"))
+                _say_when(output, journal, state)
         return Exit.OK
 
     return run_async(main)
+
+
+def _say_when(output: Output, journal: Path, state: RunState) -> None:
+    """A decision is recorded at once; that it is acted upon needs somebody who drives the journal."""
+    if not state.ended and driven(journal) is False:
+        output.note(styled("no process drives this journal: it takes effect when a runtime next opens it", "yellow"))
 
 
 @command
@@ -164,11 +173,18 @@ def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
 @_AS
 @_REASON
 def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
-    """Let a run go on that failed for want of a model's reply, or because replies were cut off."""
+    """Let a run go on that failed for want of a model's reply.
+
+    That is: its model gave no answer, or its replies were cut off again and again. A run in any other state is left as
+    it is, with exit code 4.
+    """
 
     async def change(commands: Commands, found: str) -> RunState:
         before = await commands.state(found)
-        if before.ended and before.phase is not RunPhase.FAILED:
+        if not before.ended:
+            label = status(before).label
+            raise ConflictError(f"run {found} has not failed: it is {label}; nothing was recorded")
+        if before.phase is not RunPhase.FAILED:
             raise ConflictError(f"run {found} is over: it has {before.phase.value}; it cannot be resumed")
         if before.failure == "step_limit":
             raise ConflictError(f"run {found} is at its step limit: `trouper raise-limit` lets it go on")
@@ -217,9 +233,10 @@ def _change_run(
             state = await change(Commands(opened_journal), found)
             if output.as_json:
                 cancel = None if state.cancel is None else fields(state.cancel)
-                output.json({**state_json(state), "cancel": cancel})
+                output.json({**state_json(state), "cancel": cancel, "driven": driven(journal)})
             else:
                 output.result(styled(f"run {clean(found)} {tell(state)}"))
+                _say_when(output, journal, state)
         return Exit.OK
 
     return run_async(main)

@@ -35,7 +35,7 @@ _MODEL_REPLIES = 3
 
 
 @command
-@click.option("--journal", type=click.Path(path_type=Path), help="Keep the journal in this new file.")
+@click.option("--journal", type=click.Path(path_type=Path, readable=False), help="Keep the journal in this new file.")
 @click.option("--keep", is_flag=True, help="Keep the temporary folder, to look around in.")
 def demo(output: Output, /, journal: Path | None, *, keep: bool) -> Exit:
     """See an agent survive three kills. Needs no key and no server, and takes some seconds.
@@ -146,6 +146,12 @@ class Demo:
                 )
         for line in said.decode().splitlines():
             self.show(styled(f"  {line}", "dim"))
+        name = self.action.rpartition("/")[2]
+        self.step(f"{name} names the call: its model answer and its place in that answer, both counted from 0.")
+        self.step(
+            "asserted: that she is maria is only what was typed, checked by nobody; os-user is whom the operating "
+            "system knows to have typed it. Both are recorded."
+        )
 
     async def third_life(self) -> None:
         """Killed between an effect and its receipt."""
@@ -272,6 +278,13 @@ class Demo:
             for kill in self.backstage.kills
         ]
         story.lines = sorted([*story.lines, *marks], key=lambda told: told.at)
+        self.prose(
+            "How to read it: the time since the request, who, and what. 0.0 is a call, by its model answer and its "
+            "place in that, counted from 0; so 1.0 is the first call of the second answer. An epoch is one process's "
+            "time of driving the journal: each that takes it over counts one more, and what an earlier one would "
+            "still write is refused. (asserted, ...) is how far a name can be trusted: it was claimed, not checked."
+        )
+        self.show(Text())
         print_story(self.output, story, self.journal)
         self.heading("Counted in files outside of the journal, and checked")
         table = grid()
@@ -282,6 +295,9 @@ class Demo:
         self.show(styled(f"All of it took {seconds:.1f} seconds.", "dim"))
         if self.kept:
             self.show(styled("To look around:", "dim"), typed(command_line("show", self.journal, story.run)))
+        else:
+            self.show(styled("The journal is gone again. To keep one, and look around in it afterwards:", "dim"))
+            self.show(typed("trouper demo --keep"))
 
     def facts(self, story: Story, claims: list[Claim], verified: Verification, seconds: float) -> dict[str, object]:
         """Everything for programs."""

@@ -28,6 +28,8 @@ from trouper.errors import RunError, TrouperError
 from trouper.runtime import Run, RunResult, Runtime, RuntimeOptions
 from trouper_journal import Record
 
+_FILE = click.Path(path_type=Path, readable=False)
+
 
 class Options(TypedDict):
     """Options of ``trouper run``."""
@@ -44,7 +46,7 @@ class Options(TypedDict):
 @command
 @click.argument("target", metavar="FILE:AGENT")
 @click.argument("asked", metavar="[INPUT]", required=False)
-@click.option("--journal", type=click.Path(path_type=Path), default="trouper.db", show_default=True, help="The file.")
+@click.option("--journal", type=_FILE, default="trouper.db", show_default=True, help="The file.")
 @click.option("--command-id", metavar="ID", help="Names the request: repeated, it is the same run and costs nothing.")
 @click.option("--resume", metavar="RUN", help="Ask nothing new: drive this run to its end.")
 @click.option("--adopt", is_flag=True, help="With --resume: go on though the agent's definition has changed.")
@@ -59,6 +61,8 @@ def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Opt
     """
     if (asked is None) == (options["resume"] is None):
         raise UsageError("give either INPUT or --resume RUN")
+    if asked is not None and not asked.strip():
+        raise UsageError("INPUT is empty: say what you ask of the agent")
     if options["adopt"] and options["resume"] is None:
         raise UsageError("--adopt goes with --resume RUN")
     loaded = load(target)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
+import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
+
+import click
 
 from trouper.cli.codes import NotFoundError, UsageError
-from trouper.core.commands import split_action_id
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import NotAJournal, UnknownEvent, UnknownRun
-from trouper_journal import Journal, Record
+from trouper_journal import Holder, Journal, Record
 
 _SHOWN = 4
+_ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
 
 
 @asynccontextmanager
@@ -35,6 +41,29 @@ def _check_there(path: Path) -> None:
         raise NotFoundError(f"there is no journal {path}")
     if not path.is_file() or path.stat().st_size == 0:
         raise NotAJournal(f"{path} is not a Trouper journal")
+
+
+def driven(path: Path) -> bool | None:
+    """Whether a living process drives a journal; None where this machine cannot tell.
+
+    The side file is read and not locked: to try its lock would turn away a daemon that starts at this very moment.
+    """
+    try:
+        written = json.loads(Path(f"{path.resolve()}.lock").read_bytes() or b"null")
+        holder = None if written is None else Holder(**written)
+        if holder is None:
+            return False
+        if holder.host != socket.gethostname():
+            return None
+        os.kill(holder.pid, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except PermissionError as error:
+        # Somebody else's process lives; a side file of somebody else's tells nothing.
+        return None if error.filename else True
+    except (OSError, ValueError, TypeError, OverflowError):
+        return None
+    return True
 
 
 async def find_run(journal: Journal, given: str) -> str:
@@ -61,15 +90,28 @@ async def find_run(journal: Journal, given: str) -> str:
     raise UnknownRun(f"there is no run {given} in this journal")
 
 
-async def find_action(journal: Journal, given: str) -> str:
-    """The full id of an action whose run may be given by the beginning of its id.
+def call_id(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+    """The id of a call, as a command line gives it; what cannot be one is refused before any journal is opened.
 
     Raises:
-        UnknownAction: It is no action id. (Whether the run has such an action, the command itself finds.)
-        UnknownRun, UsageError: As `find_run`.
+        click.BadParameter: It has not the form of one.
     """
-    run, action = split_action_id(given)
-    return f"{await find_run(journal, run)}/{action}"
+    if _ACTION.fullmatch(given) is None:
+        raise click.BadParameter(
+            f"{given!r} does not name a call. A call is named by its run and two numbers, RUN/1.0 for example, "
+            "as `trouper approvals` and `trouper show` print it."
+        )
+    return given
+
+
+async def find_action(journal: Journal, given: str) -> str:
+    """The full id of a call whose run may be given by the beginning of its id.
+
+    Raises:
+        UnknownRun, UsageError: As `find_run`. (Whether the run has such a call, the command itself finds.)
+    """
+    run, _, call = given.rpartition("/")
+    return f"{await find_run(journal, run)}/{call}"
 
 
 def event_of(journal: Journal, record: Record) -> object | None:

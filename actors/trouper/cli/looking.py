@@ -1,4 +1,4 @@
-"""Commands that look: ``runs``, ``show``, ``approvals``, ``tail``. None of them changes anything."""
+"""Commands that look: ``runs``, ``show``, ``tail``. None of them changes anything."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import event_of, find_run, opened
 from trouper.cli.narrate import Line, Narrator
 from trouper.cli.output import Output, grid, styled
-from trouper.cli.plain import SECOND, action_json, moment, record_json, state_json
+from trouper.cli.plain import SECOND, moment, record_json, state_json
 from trouper.cli.text import CUT, age, clean
-from trouper.cli.timeline import STYLES, Told, approval_wanted, footer, header, label_text, timeline
+from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.errors import UnknownRun
-from trouper.runtime import Commands
 from trouper_journal import Journal, Record, StreamHead
 
-JOURNAL = click.argument("journal", type=click.Path(path_type=Path))
+# Whether it can be read is the storage's to say, with the storage's exit code.
+JOURNAL = click.argument("journal", type=click.Path(path_type=Path, readable=False))
 
 
 # ---- runs
@@ -193,34 +193,6 @@ def print_story(output: Output, story: Story, path: Path) -> None:
     output.result(Text(), timeline(story.lines, start))
     if story.state is not None:
         output.result(Text(), *footer(story.state, path))
-
-
-# ---- approvals
-
-
-@command
-@JOURNAL
-def approvals(output: Output, /, journal: Path) -> Exit:
-    """List the calls that wait for a person, with all that is needed to decide."""
-
-    async def main() -> Exit:
-        async with opened(journal) as opened_journal:
-            commands = Commands(opened_journal)
-            waiting = await commands.approvals()
-            for pending in waiting:
-                state = await commands.state(pending.run)
-                found = state.action(pending.action.rpartition("/")[2])
-                if found is None:
-                    continue
-                if output.as_json:
-                    output.json(action_json(state, found))
-                else:
-                    output.result(*approval_wanted(state, found, journal), Text())
-            if not waiting:
-                output.note(styled("nothing waits for a person", "dim"))
-        return Exit.OK
-
-    return run_async(main)
 
 
 # ---- tail

@@ -256,9 +256,13 @@ class Narrator:
 
     def interrupted(self, event: ev.ActionInterrupted) -> Line:
         """No outcome."""
+        effect = self._effects.get(event.action)
+        if effect is Effect.READ_ONLY and event.cause in {"timeout", "cancelled"}:
+            # What the tool's caller says of an effect is said whatever the tool promises.
+            text = f"{event.action} has no outcome: {_CAUSES[event.cause]}; it only reads, so nothing is in doubt"
+            return Line(self.tool(event.action), text, "bad")
         said = known(event.message, "")
         what = f" ({quoted(said, self.limit)})" if said else ""
-        effect = self._effects.get(event.action)
         then = f"; {_NEXT[effect]}" if effect is not None and event.cause in {"lost", "shutdown"} else ""
         text = f"{event.action} has no outcome: {_CAUSES.get(event.cause, event.cause)}{what}{then}"
         return Line(self.tool(event.action), text, "doubt")

@@ -40,6 +40,7 @@ LABELS = {
     "cancelled": "red",
 }
 _WHO = 12
+_ELAPSED = len("+47 h 59 min")
 
 
 @frozen
@@ -60,8 +61,9 @@ def label_text(label: str | None) -> Text:
 def timeline(lines: Sequence[Told], start: int) -> Table:
     """Lines as a table: time since the start, who, what."""
     table = grid()
-    table.add_column(justify="right", no_wrap=True, min_width=8)
-    table.add_column(no_wrap=True, min_width=_WHO)
+    # As wide as the longest duration, so that lines printed one by one stay below each other.
+    table.add_column(justify="right", no_wrap=True, min_width=_ELAPSED)
+    table.add_column(overflow="fold", min_width=_WHO)
     table.add_column(overflow="fold")
     for told in lines:
         style = STYLES[told.line.style]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from trouper.core.effects import Effect
 from trouper.core.state import Action, RunState
 
 NOT_STARTED = "Not started."
@@ -68,6 +69,9 @@ _CAUSES = {
 
 def interrupted(action: Action) -> str:
     """A call that is over without success, in a class where that leaves no doubt."""
+    if action.effect is Effect.READ_ONLY and action.cause in {"timeout", "cancelled"}:
+        # The attempt's own words speak of an effect, whatever the tool promises.
+        return f"Failed: {_CAUSES[action.cause]}. It only reads: there is no effect to be in doubt about."
     said = f": {action.text}" if action.text else ""
     return f"Failed: {_CAUSES.get(action.cause or '', 'it was interrupted')}{said}."
 
