@@ -118,7 +118,7 @@ class Narrator:
         """The run was taken up."""
         steps = count(event.limits.max_steps, "step")
         text = f"takes the run up: definition {event.definition[:8]}, rules {event.rules}, at most {steps}"
-        return Line(RUNTIME, text, "dim")
+        return Line(RUNTIME, f"{text}{_base(event.base)}", "dim")
 
     def adopted(self, event: ev.DefinitionAdopted) -> Line:
         """The definition changed."""
@@ -314,6 +314,13 @@ def _asked(messages: tuple[Message, ...], limit: int | None) -> str:
         return quoted(text_of(messages[0].content), limit)
     last = f", the last: {quoted(text_of(messages[-1].content), limit)}" if messages else ""
     return f"{count(len(messages), 'message')}{last}"
+
+
+def _base(base: ev.Base | None) -> str:
+    if base is None:
+        return ""
+    refs = ", ".join(f"{clean(ref.run)} up to event {ref.version}" for ref in base.refs)
+    return f"; it starts from {count(base.messages, 'message')} ({refs})"
 
 
 def _asked_call(call: ev.AskedCall, limit: int | None) -> str:

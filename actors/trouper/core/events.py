@@ -26,6 +26,8 @@ from trouper.core.action_events import ActionUnresolved as ActionUnresolved
 from trouper.core.action_events import ApprovalDecided as ApprovalDecided
 from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
+from trouper.core.base import Base as Base
+from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.conversation import Message
 from trouper.core.terms import NO_TERMS as NO_TERMS
 from trouper.core.terms import AskedCall as AskedCall
@@ -70,6 +72,7 @@ class RunSubmitted:
         input: The messages that it starts with.
         salt: Random bytes that key the digests of this run's content.
         by: Who asked.
+        base: The history that it shall start from, or None.
     """
 
     agent: str
@@ -77,6 +80,7 @@ class RunSubmitted:
     input: Content[tuple[Message, ...]] = ()
     salt: Content[bytes] = b""
     by: Content[Principal | None] = None
+    base: Base | None = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -91,6 +95,7 @@ class RunStarted:
         rules: Number of the decision rules that the run follows.
         limits: The limits in force.
         terms: What else the rules must know of the definition.
+        base: The history that it starts from, with the digests of what stands there; None where it starts afresh.
     """
 
     definition: str
@@ -99,6 +104,7 @@ class RunStarted:
     rules: int
     limits: Limits
     terms: Terms = NO_TERMS
+    base: Base | None = None
 
 
 @event("definition.adopted", schema=1)

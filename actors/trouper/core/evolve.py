@@ -47,6 +47,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         state,
         limits=event.limits,
         by=known(event.by, None),
+        base=event.base,
         messages=messages,
         chain=chain,
         erased=isinstance(event.input, Erased),
@@ -54,6 +55,9 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
 
 
 def _started(state: RunState, event: ev.RunStarted) -> RunState:
+    if event.base is not None:
+        _, chain = say(changed(state, messages=(), chain=event.base.chain), state.messages)
+        state = changed(state, base=event.base, chain=chain)
     return advanced(
         state,
         phase=RunPhase.RUNNING,

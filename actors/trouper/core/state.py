@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from attrs import frozen
 
+from trouper.core.base import Base
 from trouper.core.conversation import AI, Message
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
@@ -156,7 +157,9 @@ class RunState:
     Attributes:
         run: The run's id.
         version: Version of the last event folded.
-        chain: Running digest over the digests of the messages, in order.
+        base: The history that it starts from; not pinned before the run is taken up.
+        messages: Its own messages.
+        chain: Running digest over the digests of the messages, in order, those of the base included.
         index: Number of the next model call.
         steps: Super-steps taken.
         terms: What the rules must know of the definition.
@@ -181,6 +184,7 @@ class RunState:
     contract: str = ""
     prose: str = ""
     rules: int = 0
+    base: Base | None = None
     messages: tuple[Message, ...] = ()
     chain: bytes = b""
     index: int = 0

@@ -11,6 +11,7 @@ from trouper.core.effects import Effect
 from trouper.core.state import Action, RunState
 
 NOT_STARTED = "Not started."
+UNDER_WAY = "No result yet: the call was still under way at this point of the conversation."
 LAPSED = "Not started: the request for approval expired before anybody decided."
 LIMIT = "Not started: the run has reached its step limit."
 TRUNCATED = (

@@ -233,8 +233,12 @@ class AgentActor(Actor[AgentMessage]):
         )
         await self._write([*turn.writes, own])
         self._overdue = False
-        if turn.writes and self._planner.agent is not None:
+        if self._planner.agent is not None and any(write.stream.startswith("definition/") for write in turn.writes):
             self._desk.recorded.add(self._planner.agent.definition.digest)
+        for write in turn.writes:
+            kind, _, name = write.stream.partition("/")
+            if kind == "run":
+                self._desk.audience.appended(name)
 
     async def _write(self, writes: list[Write]) -> None:
         for attempt in range(_BUSY_TRIES):
@@ -249,7 +253,7 @@ class AgentActor(Actor[AgentMessage]):
                 return
 
     def _conflict(self, conflict: VersionConflict) -> None:
-        if conflict.stream == self._stream:
+        if not conflict.stream.startswith("definition/"):
             self._news = True
         elif self._planner.agent is not None:
             self._desk.recorded.add(self._planner.agent.definition.digest)

@@ -6,9 +6,8 @@ nobody else appended meanwhile; else it looks again. None of it needs the agent'
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 
-import attrs
 from attrs import field, frozen
 
 from trouper._clock import Clock, SystemClock
@@ -26,10 +25,9 @@ from trouper.core.commands import (
     resume_run,
     split_action_id,
 )
-from trouper.core.conversation import AI, Human, Message, System, ToolCall, ToolMessage, add_messages
+from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
-from trouper.core.digests import message_value
-from trouper.core.events import DefinitionRecorded, Limits, Principal, RunSubmitted
+from trouper.core.events import DefinitionRecorded, Principal, RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, status
@@ -44,42 +42,14 @@ from trouper.errors import (
     UnknownRun,
     VersionConflict,
 )
-from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write, check_value, content_digest
+from trouper.runtime.histories import Histories
+from trouper.runtime.tasks import Submission as Submission
+from trouper.runtime.tasks import Task as Task
+from trouper.runtime.tasks import messages_of, task_digest
+from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
 _SALT = 32
-
-
-@frozen
-class Submission:
-    """What came of a submit.
-
-    Attributes:
-        run: The run's id.
-        repeated: Whether the command was known, and this is the run that it began then.
-        state: The run's state right after; only where it was submitted now.
-    """
-
-    run: str
-    repeated: bool
-    state: RunState | None = None
-
-
-@frozen
-class Task:
-    """What is asked of an agent.
-
-    Attributes:
-        agent: The agent's name.
-        input: Text, or messages to start from.
-        limits: Limits instead of the agent's own.
-        by: Who asks.
-    """
-
-    agent: str
-    input: str | Sequence[Message]
-    limits: Limits | None = None
-    by: Principal | None = None
 
 
 @frozen
@@ -142,9 +112,24 @@ class Commands:
     clock: Clock = field(factory=SystemClock)
     entropy: Entropy = field(factory=SystemEntropy)
     validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
+    histories: Histories = field(init=False, repr=False)
     _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
 
+    @histories.default
+    def _histories(self) -> Histories:
+        return Histories(self.journal)
+
     # ---- reading
+
+    async def history(self, run: str) -> tuple[Message, ...]:
+        """The whole conversation of a run: what it started from, then its own messages.
+
+        Raises:
+            UnknownRun: There is none of that id.
+            UnknownEvent: It was written by a newer release.
+        """
+        state = await self.state(run)
+        return (*await self.histories.messages(state.base), *state.messages)
 
     async def state(self, run: str) -> RunState:
         """Fold a run.
@@ -190,11 +175,15 @@ class Commands:
         Raises:
             IdempotencyConflict: The command id was used for another task.
             InvalidValue: The input cannot be journaled, or the command id is none.
+            UnknownRun: The history that it shall start from does not exist.
         """
+        if task.base is not None:
+            # At the door: a run with a history that does not exist could never be taken up.
+            await self.histories.pin(task.base)
         run = ulid(self.clock.now(), self.entropy)
         salt = self.entropy.token(_SALT)
-        messages = _messages(run, task.input)
-        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by)
+        messages = messages_of(run, task.input)
+        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by, task.base)
         state = evolve(RunState(run), event)
         stream = f"run/{run}"
         write = Write(stream, [event], expected=0, label=status(state).label, domain=Domain(stream, salt))
@@ -206,7 +195,7 @@ class Commands:
             raise InvalidValue("command_id", f"{command_id!r} is not a text of at least one character")
         name = f"submit:{command_id}"
         try:
-            done = await self.journal.commit([write], key=Key(name, _task_digest(salt, task)))
+            done = await self.journal.commit([write], key=Key(name, task_digest(salt, task)))
         except IdempotencyConflict:
             return await self._known(name, task)
         return Submission(done.records[0].stream.removeprefix("run/"), done.repeated, None if done.repeated else state)
@@ -220,7 +209,7 @@ class Commands:
         first = self.journal.registry.decode(found.records[0])
         salt = first.salt if isinstance(first, RunSubmitted) and isinstance(first.salt, bytes) else b""
         done = await self.journal.commit(
-            [Write(f"run/{run}", [first], expected=0)], key=Key(name, _task_digest(salt, task))
+            [Write(f"run/{run}", [first], expected=0)], key=Key(name, task_digest(salt, task))
         )
         return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
 
@@ -312,58 +301,6 @@ class Commands:
             except VersionConflict:
                 continue
             return after
-
-
-def _messages(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
-    """The input as messages with ids that are unique in the journal; one with a known id replaces the other in place.
-
-    Raises:
-        InvalidValue: There is none, or one of them cannot be journaled.
-    """
-    if isinstance(given, str):
-        return (Human(id=f"{run}/input", content=given),)
-    anything: object = given
-    if not isinstance(anything, Sequence):
-        raise InvalidValue("input", f"{type(given).__name__} is neither a text nor a sequence of messages")
-    for number, message in enumerate(given):
-        _check_message(message, f"input[{number}]")
-    if not given:
-        raise InvalidValue("input", "is empty: give a text, or at least one message")
-    named = [
-        message if message.id else attrs.evolve(message, id=f"{run}/input-{number}")
-        for number, message in enumerate(given)
-    ]
-    return add_messages((), named)
-
-
-def _check_message(message: object, path: str) -> None:
-    if not isinstance(message, System | Human | AI | ToolMessage):
-        raise InvalidValue(path, f"{type(message).__name__} is not a message")
-    if isinstance(message.content, tuple):
-        for number, part in enumerate(message.content):
-            _check_mapping(part, f"{path}.content[{number}]")
-    _check_mapping(message.extra, f"{path}.extra")
-    for number, call in enumerate(message.tool_calls if isinstance(message, AI) else ()):
-        if not isinstance(call, ToolCall):
-            raise InvalidValue(f"{path}.tool_calls[{number}]", f"{type(call).__name__} is not a ToolCall")
-        _check_mapping(call.extra, f"{path}.tool_calls[{number}].extra")
-
-
-def _check_mapping(value: object, path: str) -> None:
-    if not isinstance(value, Mapping):
-        raise InvalidValue(path, f"{type(value).__name__} is not a mapping")
-    check_value(dict(value), path)
-
-
-def _task_digest(salt: bytes, task: Task) -> bytes:
-    asked: list[Value] = [task.agent]
-    if isinstance(task.input, str):
-        asked.append(task.input)
-    else:
-        asked.append([[message.id, message_value(message)] for message in task.input])
-    if task.limits is not None:
-        asked.append([task.limits.max_steps, task.limits.on_limit, task.limits.model_attempts])
-    return content_digest(salt, asked)
 
 
 def _pending(state: RunState, action: Action) -> PendingApproval:

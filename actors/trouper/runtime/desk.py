@@ -12,6 +12,7 @@ from trouper.agent import Agent
 from trouper.core.state import RunState
 from trouper.errors import DefinitionError
 from trouper.kit import Ref
+from trouper.runtime.histories import Histories
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
 from trouper_journal import Journal
 
@@ -64,6 +65,10 @@ class Audience(Protocol):
         """The run's agent has read its stream up to this version."""
         ...
 
+    def appended(self, run: str) -> None:
+        """Another run's agent appended to this one's stream: it has something to do now."""
+        ...
+
     def left(self, run: str) -> bool:
         """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
         ...
@@ -86,6 +91,7 @@ class Desk:
     """The shared surroundings of a runtime's actors.
 
     Attributes:
+        histories: What runs start from.
         fence: The epoch that every driver commit carries.
         random: A random number in [0, 1), for jitter.
         recorded: Digests of the definition documents known to be in the journal.
@@ -93,6 +99,7 @@ class Desk:
     """
 
     journal: Journal
+    histories: Histories
     fence: int
     clock: Clock
     random: Callable[[], float]

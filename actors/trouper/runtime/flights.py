@@ -148,7 +148,7 @@ class Flights:
             self._run,
             launch.index,
             launch.attempt,
-            conversation(agent, state, launch.closing),
+            await conversation(self._desk, agent, state, launch.closing),
             () if launch.closing else agent.specs,
             agent.config,
             self._deliver,

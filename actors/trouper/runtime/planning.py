@@ -45,7 +45,7 @@ class Planner:
         """Events and launches of one step."""
         match step:
             case st.Start():
-                return self._start(state)
+                return await self._start(state)
             case st.RequestModel(index, attempt, closing):
                 digest = request_digest(state.chain, state.definition, closing)
                 event = ev.ModelRequested(index, attempt, digest, closing)
@@ -59,13 +59,20 @@ class Planner:
             case _:
                 return Plan((_consequence(step),))
 
-    def _start(self, state: RunState) -> Plan:
+    async def _start(self, state: RunState) -> Plan:
         if self.agent is None:
             return NOTHING
         definition = self.agent.definition
         limits = state.limits or self.agent.limits
+        base = None if state.base is None else await self.desk.histories.pin(state.base)
         started = ev.RunStarted(
-            definition.digest, definition.contract_digest, definition.prose_digest, RULES, limits, self.agent.terms
+            definition.digest,
+            definition.contract_digest,
+            definition.prose_digest,
+            RULES,
+            limits,
+            self.agent.terms,
+            base,
         )
         return Plan((started,), (), definition_writes(self.desk, self.agent))
 
@@ -117,8 +124,9 @@ def definition_writes(desk: Desk, agent: Agent) -> tuple[Write, ...]:
     return (Write(f"definition/{definition.digest}", [event], expected=0),)
 
 
-def conversation(agent: Agent, state: RunState, closing: bool) -> tuple[Message, ...]:
-    """What is sent: instructions, then the run's messages, then at its limit the word to wrap up."""
+async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool) -> tuple[Message, ...]:
+    """What is sent: instructions, what the run starts from, its own messages, and at its limit the word to wrap up."""
+    before = await desk.histories.messages(state.base)
     first = (System(id="instructions", content=agent.instructions),) if agent.instructions else ()
     last = (System(id="wrap-up", content=wording.WRAP_UP),) if closing else ()
-    return (*first, *state.messages, *last)
+    return (*first, *before, *state.messages, *last)

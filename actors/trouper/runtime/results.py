@@ -18,7 +18,7 @@ class RunResult:
         run: The run's id.
         status: ``succeeded``, ``failed``, ``cancelled``, or what it waits for.
         output: Text of the last reply; None unless it succeeded.
-        messages: The conversation, instructions not among it.
+        messages: The run's own part of the conversation: no instructions, and not what it started from (`Run.history`).
         usage: Tokens spent, as far as providers told.
         steps: Super-steps taken.
         finish_reason: Why the model's last reply ended.

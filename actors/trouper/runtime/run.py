@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
+from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.state import RunState
 from trouper.runtime.commands import Commands
@@ -76,6 +77,10 @@ class Run:
     async def result(self) -> RunResult:
         """How the run stands now, without waiting."""
         return result_of(await self.state())
+
+    async def history(self) -> tuple[Message, ...]:
+        """The whole conversation: what the run started from (see `RunResult.messages` for its own), then its own."""
+        return await self._runtime.commands.history(self.id)
 
     async def state(self) -> RunState:
         """The run's state, folded from the journal."""

@@ -112,8 +112,10 @@ class Runtime:
             stage = Stage(options.max_active, options.drain)
             # The epoch in each record's meta leads here, to the process that wrote it.
             await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
+            commands = Commands(journal, clock, entropy, _Toolboxes(known).validate)
             desk = Desk(
                 journal=journal,
+                histories=commands.histories,
                 fence=fence,
                 clock=clock,
                 random=entropy.fraction,
@@ -122,7 +124,6 @@ class Runtime:
                 drift=options.drift,
                 audience=stage,
             )
-            commands = Commands(journal, clock, entropy, _Toolboxes(known).validate)
             async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
                 yield Runtime(journal, commands, desk, stage)
 

@@ -254,6 +254,13 @@ class Stage:
         if live is not None:
             live.version = max(live.version, version)
 
+    def appended(self, run: str) -> None:
+        """Another run's agent appended to this one's stream: it has something to do now."""
+        if run in self._live:
+            self._tell(run)
+        else:
+            self._watch.call_for(run)
+
     def left(self, run: str) -> bool:
         """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
         live = self._live.get(run)

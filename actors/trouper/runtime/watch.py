@@ -56,11 +56,19 @@ class Watch:
         self._desk = desk
         self._doorkeeper = doorkeeper
         self._called = trio.Event()
+        self._everything = True
+        self._wanted: dict[str, None] = {}
         self._stored_alarm: int | None = None
         self._alarm_changed = trio.Event()
 
     def call(self) -> None:
         """Have the journal looked through for runs that are due."""
+        self._everything = True
+        self._called.set()
+
+    def call_for(self, run: str) -> None:
+        """Have one run put on stage that is known to be due."""
+        self._wanted[run] = None
         self._called.set()
 
     def alarm(self, moment: int) -> None:
@@ -118,8 +126,14 @@ class Watch:
         at_start = True
         while True:
             self._called = trio.Event()
-            await self._look_through(at_start=at_start)
-            at_start = False
+            wanted, self._wanted = self._wanted, {}
+            for run in wanted:
+                # Where there is no room it is found in the journal later.
+                await self._doorkeeper.admit(run)
+            if self._everything:
+                self._everything = False
+                await self._look_through(at_start=at_start)
+                at_start = False
             await self._called.wait()
 
     async def _look_through(self, *, at_start: bool) -> None:

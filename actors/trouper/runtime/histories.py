@@ -1,0 +1,138 @@
+"""Histories that runs start from: read from the journal when they are needed, and kept for a while."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import attrs
+from attrs import define, field
+
+from trouper.core.base import Base, HistoryRef, base_chain
+from trouper.core.conversation import Message
+from trouper.core.digests import extend_chain
+from trouper.core.evolve import evolve
+from trouper.core.history import Segment, ref_digest, segment_of, stretch
+from trouper.core.state import RunState
+from trouper.errors import JournalCorrupt, UnknownRun
+from trouper_journal import Journal
+
+_PAGE = 500
+# A journal that somebody made up could name histories in a circle.
+_LONGEST = 100_000
+
+
+@define(eq=False)
+class Histories:
+    """Reads what runs start from. What a reference names never changes, so that it is read once and kept.
+
+    Attributes:
+        journal: The journal.
+        room: How many messages are kept at most.
+    """
+
+    journal: Journal
+    room: int = 50_000
+    _kept: OrderedDict[tuple[str, int], Segment] = field(factory=OrderedDict, init=False)
+    _messages: int = field(default=0, init=False)
+
+    async def segment(self, run: str, version: int) -> Segment:
+        """A run's own part of a history.
+
+        Raises:
+            UnknownRun: The journal has no such run, or it has not come to that version.
+            UnknownEvent: It was written by a newer release.
+        """
+        known = self._kept.get((run, version))
+        if known is not None:
+            self._kept.move_to_end((run, version))
+            return known
+        state = RunState(run)
+        while state.version < version:
+            limit = min(_PAGE, version - state.version)
+            page = await self.journal.read_page(f"run/{run}", after=state.version, limit=limit)
+            if not page:
+                raise UnknownRun(f"there is no run {run} with {version} events in this journal")
+            for record in page:
+                state = evolve(state, self.journal.registry.decode(record))
+        segment = segment_of(state)
+        self._keep(segment)
+        return segment
+
+    async def pieces(self, refs: Sequence[HistoryRef]) -> list[Piece]:
+        """What references come to, run by run, in order."""
+        found: list[Piece] = []
+        pending: list[HistoryRef | Piece] = list(refs)
+        while pending:
+            ref = pending.pop()
+            if isinstance(ref, Piece):
+                found.append(ref)
+                continue
+            segment = await self.segment(ref.run, ref.version)
+            found.append(Piece(segment, ref, stretch(segment, ref)))
+            if ref.whole and segment.lead is not None:
+                pending.append(Piece(segment, ref, (segment.lead,)))
+            if ref.whole and segment.base is not None:
+                pending += segment.base.refs
+            if len(found) > _LONGEST:
+                raise JournalCorrupt(f"the history of run {refs[-1].run} has no beginning")
+        found.reverse()
+        return found
+
+    async def messages(self, base: Base | None) -> tuple[Message, ...]:
+        """The messages of a base, in order."""
+        if base is None:
+            return ()
+        pieces = await self.pieces(base.refs)
+        return tuple(message for piece in pieces for message in piece.messages)
+
+    async def pin(self, base: Base, lead: Message | None = None, salt: bytes = b"") -> Base:
+        """Look a base's stretches up, and pin what they hold.
+
+        Args:
+            base: What was asked for.
+            lead: A message that comes before it.
+            salt: Salt of the run that has the lead.
+
+        Raises:
+            UnknownRun: A stretch does not exist.
+            JournalCorrupt: A stretch is not what it was when its reference was made.
+        """
+        refs: list[HistoryRef] = []
+        for ref in base.refs:
+            segment = await self.segment(ref.run, ref.version)
+            digest = ref_digest(segment, ref)
+            if ref.digest not in (b"", digest) and not segment.erased:
+                raise JournalCorrupt(f"the history of run {ref.run} up to version {ref.version} is not what it was")
+            refs.append(attrs.evolve(ref, digest=digest))
+        chain = b"" if lead is None else extend_chain(b"", salt, lead)
+        count = sum(len(piece.messages) for piece in await self.pieces(base.refs))
+        return Base(tuple(refs), base_chain(chain, refs), count)
+
+    def _keep(self, segment: Segment) -> None:
+        self._kept[segment.run, segment.version] = segment
+        self._messages += _weight(segment)
+        for key in list(self._oldest()):
+            self._messages -= _weight(self._kept.pop(key))
+
+    def _oldest(self) -> Iterator[tuple[str, int]]:
+        excess = self._messages - self.room
+        for key, segment in self._kept.items():
+            if excess <= 0:
+                return
+            excess -= _weight(segment)
+            yield key
+
+
+@attrs.frozen
+class Piece:
+    """Messages of one run in a history."""
+
+    segment: Segment
+    ref: HistoryRef
+    messages: tuple[Message, ...]
+
+
+def _weight(segment: Segment) -> int:
+    # An empty one takes room too.
+    return len(segment.messages) + 1
