@@ -63,7 +63,9 @@ from trouper.runtime import RuntimeOptions as RuntimeOptions
 from trouper.runtime import Task as Task
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found
+from trouper.tools import StateKey as StateKey
 from trouper.tools import Tool as Tool
 from trouper.tools import ToolContext as ToolContext
+from trouper.tools import ToolResult as ToolResult
 from trouper.tools import Unsure as Unsure
 from trouper.tools import tool as tool

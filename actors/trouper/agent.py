@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from trouper.core.events import NO_TERMS, Limits, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
 from trouper.models import Model, identity
-from trouper.tools import Tool
+from trouper.tools import StateKey, Tool, check_keys
 from trouper_journal import plain_digest
 
 _T = TypeVar("_T")
@@ -61,6 +61,10 @@ def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Too
         seen.add(tool.name)
 
 
+def _check_state(agent: Agent, _: Attribute[Mapping[str, StateKey]], keys: object) -> None:
+    check_keys(agent.name, keys)
+
+
 @frozen(slots=False, eq=False)
 class Agent:
     """An agent's definition: a value that can be shared by any number of runs and runtimes.
@@ -72,6 +76,7 @@ class Agent:
         model: What answers.
         limits: How far a run may go, unless a submit says otherwise.
         config: Settings of each model call.
+        state: The keys of its runs' named state, which tools and hooks read and write.
 
     Raises:
         DefinitionError: A bad name, something that is not a tool, two tools of one name, or anything else that is not
@@ -84,6 +89,7 @@ class Agent:
     model: Model = field(validator=_check_model, kw_only=True)
     limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
     config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
+    state: Mapping[str, StateKey] = field(factory=dict, validator=_check_state, kw_only=True)
 
     @cached_property
     def toolbox(self) -> dict[str, Tool]:
@@ -115,8 +121,12 @@ class Agent:
             "on_limit": self.limits.on_limit,
             "model_attempts": self.limits.model_attempts,
         }
+        # What an agent does not use does not stand in its document, so that its digests stay.
+        used: dict[str, Value] = {}
+        if self.state:
+            used["state"] = {name: key.contract() for name, key in self.state.items()}
         return define(
-            contract={"name": self.name, "tools": contracts, "limits": limits},
+            contract={"name": self.name, "tools": contracts, "limits": limits, **used},
             prose={
                 "instructions": self.instructions,
                 "tools": prose,

@@ -17,7 +17,7 @@ from trouper.cli.narrate import Line, Narrator
 from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
-from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall
+from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, StateOp
 from trouper_journal import ERASED, Record, Value, pack_map
 
 # Text as models write it at their worst: controls, overrides, surrogates.
@@ -31,6 +31,7 @@ OBJECTS = st.dictionaries(TEXT, VALUES, max_size=3)
 ACTIONS = st.sampled_from(["0.0", "0.1", "12.3"])
 PRINCIPALS = st.builds(Principal, TEXT, via=TEXT)
 MESSAGES = st.builds(Human, TEXT, TEXT) | st.builds(System, TEXT, TEXT) | st.builds(AI, TEXT, TEXT)
+OPS = st.sampled_from(["set", "append", "merge"])
 
 NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "action": ACTIONS,
@@ -45,6 +46,11 @@ NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "value": VALUES,
     "extra": st.none() | OBJECTS,
     "salt": st.binary(max_size=8),
+    "ops": st.lists(st.builds(StateOp, st.sampled_from(["set", "append", "merge"]), TEXT, VALUES), max_size=3).map(
+        tuple
+    ),
+    "state": st.none() | OBJECTS,
+    "defaults": st.none() | OBJECTS,
 }
 MOMENTS = st.integers(0, 2**61)
 

@@ -68,7 +68,12 @@ async def test_labels_and_alarms_in_the_index_are_those_of_the_fold(golden: Path
 def test_the_golden_runs_have_every_event_of_their_release() -> None:
     seen = {name for golden in GOLDEN for facts in described(golden)["runs"].values() for name in facts["events"]}
     in_other_streams = {"definition.recorded", "driver.started"}
-    assert seen == {spec.type for spec in REGISTRY} - in_other_streams
+    # Events that came after these journals were made; the next golden journal has them.
+    later = {
+        "state.changed",
+        "state.refused",
+    }
+    assert seen == {spec.type for spec in REGISTRY} - in_other_streams - later
 
 
 async def test_definitions_have_the_digests_that_they_had(golden: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from trouper.cli.line import ERASED_TEXT, RUNTIME
+from trouper.cli.line import Line as Line
+from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.plain import moment
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
@@ -14,26 +17,6 @@ from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.state import known
 from trouper_journal import Erased, Record, Value, unpack_map
-
-ERASED_TEXT = "[erased]"
-
-
-@frozen
-class Line:
-    """One event for people.
-
-    Attributes:
-        who: Who did it: a person, the model, a tool, or the runtime.
-        text: What.
-        style: ``person``, ``model``, ``ok``, ``bad``, ``doubt``, ``dim`` or nothing.
-    """
-
-    who: str
-    text: str
-    style: str = ""
-
-
-RUNTIME = "runtime"
 
 _CAUSES = {
     "lost": "its process died, and nobody knows how far it had come",
@@ -80,9 +63,12 @@ class Narrator:
     def tell(self, record: Record, event: object | None) -> Line:
         """The line for an event; one that this release does not know is only named."""
         sentence = _SENTENCES.get(type(event))
-        if sentence is None:
+        if sentence is None and (further := _FURTHER.get(type(event))) is not None:
+            line = further(event, self.limit)
+        elif sentence is None:
             return Line("?", f"{clean(record.type)} (schema {record.schema}, unknown to this release)", "dim")
-        line = sentence(self, event)
+        else:
+            line = sentence(self, event)
         # Whatever field it came from: a journal that somebody made up must not write to a terminal either.
         return Line(clean(line.who), clean(line.text), line.style)
 
@@ -363,3 +349,6 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.RunFailed: Narrator.failed,
     ev.RunCancelled: Narrator.cancelled,
 }
+
+# Those that need nothing of what was told before.
+_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES}

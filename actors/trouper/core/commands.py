@@ -206,6 +206,8 @@ def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeR
         return Already()
     if state.phase is not RunPhase.FAILED:
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
+    if state.failure == "state":
+        raise TrouperError(f"run {state.run} was submitted with a state that does not fit: submit it anew")
     if state.failure == "step_limit":
         raise TrouperError(f"run {state.run} is at its step limit: raise the limit to let it go on")
     return ResumeRequested(by=by, reason=reason)

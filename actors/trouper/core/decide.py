@@ -31,6 +31,8 @@ def decide(state: RunState) -> tuple[Step, ...]:
         return ()
     if not state.started:
         return (Start(),)
+    if state.halt is not None:
+        return (Fail(state.halt.kind, state.halt.message),)
     if state.unplanned:
         return tuple(Plan(name, _refusal(state)) for name, _ in state.unplanned)
     if state.batch:

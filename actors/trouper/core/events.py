@@ -29,6 +29,9 @@ from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.conversation import Message
+from trouper.core.state_events import StateChanged as StateChanged
+from trouper.core.state_events import StateOp as StateOp
+from trouper.core.state_events import StateRefused as StateRefused
 from trouper.core.terms import NO_TERMS as NO_TERMS
 from trouper.core.terms import AskedCall as AskedCall
 from trouper.core.terms import Limits as Limits
@@ -73,6 +76,7 @@ class RunSubmitted:
         salt: Random bytes that key the digests of this run's content.
         by: Who asked.
         base: The history that it shall start from, or None.
+        state: Named state to begin with, or None.
     """
 
     agent: str
@@ -81,6 +85,7 @@ class RunSubmitted:
     salt: Content[bytes] = b""
     by: Content[Principal | None] = None
     base: Base | None = None
+    state: Content[dict[str, Value] | None] = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -96,6 +101,7 @@ class RunStarted:
         limits: The limits in force.
         terms: What else the rules must know of the definition.
         base: The history that it starts from, with the digests of what stands there; None where it starts afresh.
+        defaults: What keys of the named state hold that nobody has set.
     """
 
     definition: str
@@ -105,6 +111,7 @@ class RunStarted:
     limits: Limits
     terms: Terms = NO_TERMS
     base: Base | None = None
+    defaults: Content[dict[str, Value] | None] = None
 
 
 @event("definition.adopted", schema=1)
@@ -117,6 +124,7 @@ class DefinitionAdopted:
     prose: str
     by: Content[Principal | None] = None
     terms: Terms = NO_TERMS
+    defaults: Content[dict[str, Value] | None] = None
 
 
 @event("model.requested", schema=1, driver=True)
@@ -241,11 +249,12 @@ class RunFailed:
     """The run cannot go on.
 
     Attributes:
-        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off. None of them
-            is for good: a resume, or a raised limit, lets the run go on.
+        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off;
+            ``state``: the named state that it was submitted with does not fit. None of them but the last is for good:
+            a resume, or a raised limit, lets the run go on.
     """
 
-    kind: Literal["model", "step_limit", "truncated"]
+    kind: Literal["model", "step_limit", "truncated", "state"]
     message: Content[str] = ""
 
 
@@ -281,6 +290,8 @@ REGISTRY = EventRegistry(
         CancelRequested,
         BudgetRaised,
         ResumeRequested,
+        StateChanged,
+        StateRefused,
         RunWaiting,
         RunSucceeded,
         RunFailed,

@@ -13,6 +13,7 @@ import attrs
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch
+from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import (
     Cancel,
@@ -51,6 +52,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         messages=messages,
         chain=chain,
         erased=isinstance(event.input, Erased),
+        named=known(event.state, None) or {},
     )
 
 
@@ -67,6 +69,7 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
         rules=event.rules,
         terms=event.terms,
         limits=attrs.evolve(event.limits, max_steps=event.limits.max_steps + state.raised),
+        named=with_defaults(state.named, event.defaults),
     )
 
 
@@ -78,6 +81,7 @@ def _adopted(state: RunState, event: ev.DefinitionAdopted) -> RunState:
         prose=event.prose,
         terms=event.terms,
         drift=None,
+        named=with_defaults(state.named, event.defaults),
     )
 
 
@@ -174,7 +178,7 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
 
 
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
-    if state.phase is not RunPhase.FAILED or state.failure == "step_limit":
+    if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state"}:
         return advanced(state)
     call = state.model
     if call is not None:
@@ -210,6 +214,7 @@ def _cancelled(state: RunState, _event: ev.RunCancelled) -> RunState:
 
 _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
+    **STATE_STEPS,
     ev.RunSubmitted: _submitted,
     ev.RunStarted: _started,
     ev.DefinitionAdopted: _adopted,

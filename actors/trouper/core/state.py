@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core.base import Base
 from trouper.core.conversation import AI, Message
@@ -128,6 +128,14 @@ class ModelCall:
 
 
 @frozen
+class Halt:
+    """Why the run must fail, as was found outside of the rules and recorded."""
+
+    kind: Literal["state"]
+    message: str
+
+
+@frozen
 class Cancel:
     """Who wanted the run to end, and why."""
 
@@ -169,6 +177,8 @@ class RunState:
         raised: Steps allowed on top of the limits before the run was taken up.
         truncations: How many replies in a row were cut off while calling tools.
         finish: Finish reason of the last reply.
+        named: The named state, as plain values; never changed in place.
+        halt: Why the run must fail, where that was found outside of the rules.
         drift: What differs between the pinned definition and today's, while the run waits for that.
     """
 
@@ -200,10 +210,12 @@ class RunState:
     closing: bool = False
     finish: str = ""
     cancel: Cancel | None = None
-    failure: Literal["model", "step_limit", "truncated"] | None = None
+    failure: Literal["model", "step_limit", "truncated", "state"] | None = None
     failure_message: str = ""
     drift: tuple[str, ...] | None = None
     erased: bool = False
+    named: Mapping[str, Value] = field(factory=dict)
+    halt: Halt | None = None
 
     @property
     def ended(self) -> bool:

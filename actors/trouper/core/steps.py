@@ -112,7 +112,7 @@ class Succeed:
 class Fail:
     """The run cannot go on."""
 
-    kind: Literal["model", "step_limit", "truncated"]
+    kind: Literal["model", "step_limit", "truncated", "state"]
     message: str
 
 

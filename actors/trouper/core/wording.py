@@ -109,6 +109,11 @@ def resolved(action: Action) -> str:
             return f"Did not take effect, as {who} found{why}."
 
 
+def state_refused(text: str, why: str) -> str:
+    """The result of a call that did its work, and wrote to the run's state what does not fit there."""
+    return f"The call returned, but what it wrote to the run's state was refused, and nothing of it kept: {why}\n{text}"
+
+
 def edited(action: Action, text: str) -> str:
     """The result of a call that ran with a person's arguments instead of the model's."""
     who = action.decision.by.id if action.decision and action.decision.by else "an approver"

@@ -33,6 +33,7 @@ from trouper.runtime.launches import Launch
 from trouper.runtime.planning import Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
+from trouper.tools import defaults_of
 from trouper_journal import Domain, Write
 
 _PAGE = 500
@@ -48,7 +49,7 @@ class AgentActor(Actor[AgentMessage]):
         self._stream = f"run/{run}"
         self._state = known or RunState(run)
         self._planner = Planner.of(desk, None)
-        self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining)
+        self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining, desk.state_keys)
         self._outcomes: deque[Outcome] = deque()
         self._flights: Flights
         self._rung = False
@@ -206,7 +207,8 @@ class AgentActor(Actor[AgentMessage]):
             agent = self._planner.agent
             now = agent.definition
             by = ev.Principal("drift", "policy", "runtime")
-            turn.add((ev.DefinitionAdopted(now.digest, now.contract_digest, now.prose_digest, by, agent.terms),))
+            digests = (now.digest, now.contract_digest, now.prose_digest)
+            turn.add((ev.DefinitionAdopted(*digests, by, agent.terms, defaults_of(agent.state)),))
             turn.writes += definition_writes(self._desk, self._planner.agent)
         elif turn.state.drift is not None and not changes:
             turn.add((ev.RunWaiting(),))

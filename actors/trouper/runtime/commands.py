@@ -45,7 +45,7 @@ from trouper.errors import (
 from trouper.runtime.histories import Histories
 from trouper.runtime.tasks import Submission as Submission
 from trouper.runtime.tasks import Task as Task
-from trouper.runtime.tasks import messages_of, task_digest
+from trouper.runtime.tasks import messages_of, state_of, task_digest
 from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
@@ -183,7 +183,7 @@ class Commands:
         run = ulid(self.clock.now(), self.entropy)
         salt = self.entropy.token(_SALT)
         messages = messages_of(run, task.input)
-        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by, task.base)
+        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by, task.base, state_of(task))
         state = evolve(RunState(run), event)
         stream = f"run/{run}"
         write = Write(stream, [event], expected=0, label=status(state).label, domain=Domain(stream, salt))

@@ -14,6 +14,7 @@ from trouper.errors import DefinitionError
 from trouper.kit import Ref
 from trouper.runtime.histories import Histories
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
+from trouper.tools import StateKeys
 from trouper_journal import Journal
 
 
@@ -112,3 +113,8 @@ class Desk:
     approver: Ref[ApproverMessage] | None = None
     recorded: set[str] = field(factory=set)
     draining: bool = False
+
+    def state_keys(self, agent: str) -> StateKeys:
+        """The keys of an agent's named state; none where there is no such agent here."""
+        known = self.agents.get(agent)
+        return known.state if known is not None else {}

@@ -32,6 +32,7 @@ from trouper.tools import (
     Tool,
     ToolContext,
     ToolHost,
+    ToolResult,
     ToolReturn,
     Unsure,
     call_query,
@@ -162,6 +163,7 @@ class Executor(Actor[ExecutorMessage]):
             attempt=message.attempt,
             agent=message.agent,
             principal=message.principal,
+            state=message.state,
         )
         secrets = self._resolve()
         if isinstance(message, Query):
@@ -189,8 +191,10 @@ class Executor(Actor[ExecutorMessage]):
             answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         match answer:
             case Found(value):
-                found: Value = value  # type: ignore[assignment]  # call_query gives a journal value
-                return Answered(message.action, message.attempt, "found", to_text(found), _beside(found))
+                told = value if isinstance(value, ToolResult) else ToolResult(value)
+                found: Value = told.content  # type: ignore[assignment]  # call_query gives journal values
+                update: Mapping[str, Value] = told.update  # type: ignore[assignment]  # the same
+                return Answered(message.action, message.attempt, "found", to_text(found), _beside(found), update)
             case Absent():
                 return Answered(message.action, message.attempt, "absent", "")
             case _:
@@ -221,8 +225,9 @@ def _not_begun(message: Execute | Query) -> Acted | Answered:
 def acted(action: str, attempt: int, result: ToolReturn, *, lingering: bool = False, late: bool = False) -> Acted:
     """A tool's outcome as an agent is told of it."""
     match result:
-        case Returned(value):
-            return Acted(action, attempt, "returned", to_text(value), _beside(value), lingering=lingering, late=late)
+        case Returned(value, update):
+            beside = _beside(value)
+            return Acted(action, attempt, "returned", to_text(value), beside, lingering, late, update)
         case Failed(kind, message):
             return Acted(action, attempt, kind, message, lingering=lingering, late=late)
 

@@ -31,6 +31,7 @@ from trouper.runtime.protocol import (
     ReplySettled,
     Settled,
 )
+from trouper.tools import view
 
 M = TypeVar("M")
 
@@ -170,6 +171,7 @@ class Flights:
             agent.name,
             state.by.id if state.by else None,
             self._deliver,
+            view(agent.state, state.named),
         )
         try:
             await _hand(self._desk.executors[agent.name, launch.tool.name], message)

@@ -20,6 +20,7 @@ from trouper.core.steps import Step
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
+from trouper.tools import defaults_of, misfits
 from trouper_journal import Write
 
 
@@ -73,8 +74,11 @@ class Planner:
             limits,
             self.agent.terms,
             base,
+            defaults_of(self.agent.state),
         )
-        return Plan((started,), (), definition_writes(self.desk, self.agent))
+        wrong = misfits(self.agent.state, state.named)
+        refused = (ev.StateRefused(wrong),) if wrong else ()
+        return Plan((started, *refused), (), definition_writes(self.desk, self.agent))
 
     # ---- definitions
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.kit import Request, Terminated
-from trouper.tools import Tool
+from trouper.tools import NO_STATE, Tool
 
 # ---- to a tree and its agent
 
@@ -111,6 +111,7 @@ class Execute:
     agent: str
     principal: str | None
     deliver: Deliver
+    state: Mapping[str, object] = NO_STATE
 
 
 @frozen
@@ -125,6 +126,7 @@ class Query:
     agent: str
     principal: str | None
     deliver: Deliver
+    state: Mapping[str, object] = NO_STATE
 
 
 @frozen
@@ -206,6 +208,7 @@ class Acted:
         result: ``returned``, or how it failed; ``not_begun``: it ended before the tool was called.
         lingering: A thread of it goes on, and will be heard of once more.
         late: It had been given up before.
+        update: What it wrote to the run's named state.
     """
 
     action: str
@@ -215,6 +218,7 @@ class Acted:
     value: Value = None
     lingering: bool = False
     late: bool = False
+    update: Mapping[str, Value] = field(factory=dict)
 
 
 @frozen
@@ -226,6 +230,7 @@ class Answered:
     answer: Literal["found", "absent", "unknown"]
     text: str
     value: Value = None
+    update: Mapping[str, Value] = field(factory=dict)
 
 
 Outcome: TypeAlias = Replied | Acted | Answered

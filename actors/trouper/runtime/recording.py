@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from attrs import evolve
 
 from trouper.core import events as ev
 from trouper.core import wording
 from trouper.core.state import Action, Phase, RunState
-from trouper.errors import InvalidValue, ModelError
+from trouper.errors import ArgumentsError, InvalidValue, ModelError
 from trouper.runtime.protocol import Acted, Answered, Outcome, Replied
+from trouper.tools import StateKeys, changes
+from trouper_journal import Value
 
 SECOND = 1_000_000_000
 
@@ -34,13 +36,31 @@ def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     return now + int(max(wait, min(asked or 0.0, _LONGEST_ASKED)) * SECOND)
 
 
-class Recorder:
-    """Turns outcomes into events of one run."""
+def _no_keys(agent: str) -> StateKeys:  # noqa: ARG001
+    return {}
 
-    def __init__(self, now: Callable[[], int], random: Callable[[], float], draining: Callable[[], bool]) -> None:
+
+class Recorder:
+    """Turns outcomes into events of one run.
+
+    Args:
+        now: The time, ns UTC.
+        random: A random number in [0, 1).
+        draining: Whether the runtime is stopping.
+        keys: The keys of an agent's named state, by the agent's name.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], int],
+        random: Callable[[], float],
+        draining: Callable[[], bool],
+        keys: Callable[[str], StateKeys] = _no_keys,
+    ) -> None:
         self._now = now
         self._random = random
         self._draining = draining
+        self._keys = keys
 
     def record(self, state: RunState, outcome: Outcome) -> Iterator[object]:
         """The events that an outcome stands for; none for one that no longer matters."""
@@ -95,9 +115,9 @@ class Recorder:
     def _acted(self, state: RunState, outcome: Acted) -> Iterator[object]:
         action = state.action(outcome.action)
         if action is None or outcome.late or action.phase is not Phase.STARTED or action.attempt != outcome.attempt:
-            yield from self._late(action, outcome)
+            yield from self._late(state, action, outcome)
         elif outcome.result == "returned":
-            yield _receipt(action, outcome, "returned")
+            yield from self._returned(state, _receipt(action, outcome, "returned"), outcome.update)
         elif outcome.result == "tool_error" and not action.doubted:
             yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "tool_error", outcome.text)
         else:
@@ -106,12 +126,23 @@ class Recorder:
             again = retry_at(self._now(), outcome.attempt, None, self._random()) if cause == "transient" else None
             yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
 
-    def _late(self, action: Action | None, outcome: Acted) -> Iterator[object]:
+    def _returned(self, state: RunState, receipt: ev.ActionReceipted, update: Mapping[str, Value]) -> Iterator[object]:
+        """A result, and what it changes in the named state: all that it wrote, or, where something misfits, nothing."""
+        if update:
+            try:
+                ops = changes(self._keys(state.agent), state.named, update)
+            except ArgumentsError as error:
+                yield evolve(receipt, outcome="error", text=wording.state_refused(str(receipt.text), str(error)))
+                return
+            yield ev.StateChanged("action", receipt.action, ops)
+        yield receipt
+
+    def _late(self, state: RunState, action: Action | None, outcome: Acted) -> Iterator[object]:
         """A late success settles a doubt, and spares a retry; anything else late is a note."""
         ok = outcome.result == "returned"
         open_still = action is not None and action.phase in {Phase.UNRESOLVED, Phase.INTERRUPTED, Phase.REPEAT}
         if action is not None and open_still and action.attempt == outcome.attempt and ok:
-            yield _receipt(action, outcome, "late")
+            yield from self._returned(state, _receipt(action, outcome, "late"), outcome.update)
         elif action is not None and open_still and action.attempt == outcome.attempt and outcome.result == "tool_error":
             yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "late", outcome.text)
         else:
@@ -126,7 +157,8 @@ class Recorder:
             return
         if outcome.answer == "found":
             text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
-            yield ev.ActionReceipted(outcome.action, outcome.attempt, "ok", "query", text, outcome.value)
+            receipt = ev.ActionReceipted(outcome.action, outcome.attempt, "ok", "query", text, outcome.value)
+            yield from self._returned(state, receipt, outcome.update)
         else:
             yield ev.ActionQueried(outcome.action, outcome.attempt, outcome.answer, outcome.text)
 
@@ -145,4 +177,4 @@ def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
         case Replied():
             return Replied(outcome.index, outcome.attempt, None, ModelError(f"reply refused: {said}"))
         case Acted() | Answered():
-            return evolve(outcome, text=f"[{said}]", value=None)
+            return evolve(outcome, text=f"[{said}]", value=None, update={})

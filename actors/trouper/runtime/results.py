@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import frozen
 
 from trouper.core.conversation import Message
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
 from trouper.errors import OutputTruncated, RunCancelled, RunError, RunFailed, StepLimitExceeded
+from trouper.tools import NO_STATE
 
 
 @frozen
@@ -23,6 +27,7 @@ class RunResult:
         steps: Super-steps taken.
         finish_reason: Why the model's last reply ended.
         in_doubt: Calls of which nobody knows whether they took place.
+        state: The named state, as Python values.
     """
 
     run: str
@@ -33,9 +38,10 @@ class RunResult:
     steps: int
     finish_reason: str
     in_doubt: tuple[Action, ...]
+    state: Mapping[str, Any] = NO_STATE
 
 
-def result_of(state: RunState) -> RunResult:
+def result_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult:
     """How a run stands."""
     return RunResult(
         run=state.run,
@@ -46,16 +52,17 @@ def result_of(state: RunState) -> RunResult:
         steps=state.steps,
         finish_reason=state.finish,
         in_doubt=state.in_doubt,
+        state=named,
     )
 
 
-def outcome_of(state: RunState) -> RunResult:
+def outcome_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult:
     """The result of a run that has ended.
 
     Raises:
         RunError: It did not succeed; the error carries the result.
     """
-    result = result_of(state)
+    result = result_of(state, named)
     if state.phase is RunPhase.SUCCEEDED:
         return result
     error = _error(state)
@@ -69,6 +76,8 @@ def _error(state: RunState) -> RunError:
         why = f": {state.cancel.reason}" if state.cancel and state.cancel.reason else ""
         return RunCancelled(state.run, f"cancelled by {by}{why}")
     kinds = {"step_limit": StepLimitExceeded, "truncated": OutputTruncated}
+    if state.failure == "state":
+        return RunFailed(state.run, f"the named state that it was submitted with does not fit: {state.failure_message}")
     # The same command id means the same run: whoever mends the cause and asks again must know how to go on.
     on = "raise_limit" if state.failure == "step_limit" else "resume"
     message = f"{state.failure_message} (it can go on: runtime.{on}, or trouper {on.replace('_', '-')})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from collections.abc import Mapping
+from typing import Any, Protocol, final
 
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
@@ -23,6 +24,10 @@ class Host(Protocol):
     @property
     def commands(self) -> Commands:
         """Commands on the journal's runs."""
+        ...
+
+    def named(self, state: RunState) -> Mapping[str, Any]:
+        """A run's named state as Python values."""
         ...
 
     async def wait_ended(self, run: str) -> RunState:
@@ -72,11 +77,13 @@ class Run:
             UnknownEvent, JournalCorrupt: This process cannot read its stream; it is left as it is.
             RuntimeStopped: The runtime stopped first; the run goes on when it is opened again.
         """
-        return outcome_of(await self._runtime.wait_ended(self.id))
+        state = await self._runtime.wait_ended(self.id)
+        return outcome_of(state, self._runtime.named(state))
 
     async def result(self) -> RunResult:
         """How the run stands now, without waiting."""
-        return result_of(await self.state())
+        state = await self.state()
+        return result_of(state, self._runtime.named(state))
 
     async def history(self) -> tuple[Message, ...]:
         """The whole conversation: what the run started from (see `RunResult.messages` for its own), then its own."""

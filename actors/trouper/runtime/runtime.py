@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import Any, final
 
 from attrs import define, frozen
 
@@ -26,6 +26,7 @@ from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.planning import definition_writes
 from trouper.runtime.run import Run
 from trouper.runtime.stage import Stage
+from trouper.tools import defaults_of, misfits, view
 from trouper_journal import Domain, Journal, Value, Write
 
 
@@ -137,6 +138,7 @@ class Runtime:
         command_id: str | None = None,
         limits: Limits | None = None,
         by: Principal | str | None = None,
+        state: Mapping[str, object] | None = None,
     ) -> Run:
         """Ask an agent to do something. When this returns, the run is in the journal and will be driven to its end.
 
@@ -147,11 +149,12 @@ class Runtime:
                 the same run.
             limits: Limits instead of the agent's own.
             by: Who asks.
+            state: What keys of the agent's named state begin with, in place of their defaults.
 
         Raises:
             UnknownAgent: No agent of that name was given to this runtime.
             IdempotencyConflict: The command id was used for something else.
-            InvalidValue: The input cannot be journaled.
+            InvalidValue: The input cannot be journaled, or the state does not fit its keys.
             RuntimeStopped: The runtime is stopping.
             JournalError: The journal could not be written.
         """
@@ -159,7 +162,11 @@ class Runtime:
         if not isinstance(agent, str) or agent not in self._desk.agents:
             names = ", ".join(self._desk.agents) or "none"
             raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
-        done = await self.commands.submit(Task(agent, input, limits, None if by is None else principal(by)), command_id)
+        given = dict(state or {})
+        if wrong := misfits(self._desk.agents[agent].state, given):
+            raise InvalidValue("state", wrong)
+        task = Task(agent, input, limits, None if by is None else principal(by), state=given)
+        done = await self.commands.submit(task, command_id)
         if not done.repeated:
             await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
@@ -167,6 +174,10 @@ class Runtime:
     def run(self, run: str) -> Run:
         """The handle of a run that is in the journal already."""
         return Run(self, run)
+
+    def named(self, state: RunState) -> Mapping[str, Any]:
+        """A run's named state as Python values; plain ones where its agent is not registered here."""
+        return view(self._desk.state_keys(state.agent), state.named)
 
     async def wait_ended(self, run: str) -> RunState:
         """Wait until a run has ended; its final state. See `Run.wait`."""
@@ -267,7 +278,12 @@ class Runtime:
             if state.ended or not state.started or state.definition == definition.digest:
                 return
             event = DefinitionAdopted(
-                definition.digest, definition.contract_digest, definition.prose_digest, principal(by), agent.terms
+                definition.digest,
+                definition.contract_digest,
+                definition.prose_digest,
+                principal(by),
+                agent.terms,
+                defaults_of(agent.state),
             )
             own = Write(
                 f"run/{run}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core.base import Base
 from trouper.core.conversation import AI, Human, Message, System, ToolCall, ToolMessage, add_messages
@@ -13,6 +13,7 @@ from trouper.core.digests import message_value
 from trouper.core.events import Limits, Principal
 from trouper.core.state import RunState
 from trouper.errors import InvalidValue
+from trouper.tools import to_value
 from trouper_journal import Value, check_value, content_digest
 
 
@@ -41,6 +42,7 @@ class Task:
         limits: Limits instead of the agent's own.
         by: Who asks.
         base: The history that the run shall start from, or None.
+        state: What keys of the agent's named state begin with.
     """
 
     agent: str
@@ -48,6 +50,7 @@ class Task:
     limits: Limits | None = None
     by: Principal | None = None
     base: Base | None = None
+    state: Mapping[str, object] = field(factory=dict)
 
 
 def messages_of(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
@@ -102,4 +105,12 @@ def task_digest(salt: bytes, task: Task) -> bytes:
         asked.append([task.limits.max_steps, task.limits.on_limit, task.limits.model_attempts])
     if task.base is not None:
         asked.append([[ref.run, ref.version, ref.whole, ref.skip, ref.take] for ref in task.base.refs])
+    if task.state:
+        asked.append({"state": state_of(task)})
     return content_digest(salt, asked)
+
+
+def state_of(task: Task) -> dict[str, Value] | None:
+    """The named state that a run shall begin with, as it is journaled."""
+    given = to_value(task.state)
+    return given if isinstance(given, dict) and given else None

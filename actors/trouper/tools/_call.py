@@ -24,6 +24,7 @@ from ._redact import NO_SECRETS, Redactor
 from ._results import to_value
 from ._signature import Signature, is_async
 from ._tool import Tool
+from ._tool_result import ToolResult
 
 
 class Late(Protocol):
@@ -97,10 +98,17 @@ async def call_tool(
         name=tool.name,
         context=context,
         redactor=redactor,
-        accept=lambda result: Returned(redactor.value(to_value(result))),
+        accept=lambda result: _returned(result, redactor),
         report=lambda outcome: host.on_late(context, outcome),
     )
     return await attempt.make(host, tool.options.timeout)
+
+
+def _returned(result: object, redactor: Redactor) -> Returned:
+    if not isinstance(result, ToolResult):
+        return Returned(redactor.value(to_value(result)))
+    update = redactor.value(to_value(result.update))
+    return Returned(redactor.value(to_value(result.content)), update if isinstance(update, dict) else {})
 
 
 @frozen

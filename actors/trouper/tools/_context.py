@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import trio
 from attrs import define, field, frozen
@@ -14,6 +15,10 @@ from ._results import to_value
 
 Report: TypeAlias = Callable[[Value], Awaitable[None]]
 """Takes a tool's progress to whoever listens."""
+
+
+NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""The named state of a run whose agent has no keys."""
 
 
 async def _nobody_listens(value: Value) -> None:  # noqa: ARG001
@@ -41,6 +46,8 @@ class ToolContext:
         agent: Name of the agent that calls.
         deadline: When this attempt is out of time (ns UTC); None where there is no limit.
         principal: On whose behalf the run works; None where nobody said.
+        state: The run's named state as it was when this attempt began, to read only: each look gives a value of its
+            own. To write, return a `ToolResult` with an ``update``.
     """
 
     run: str
@@ -50,6 +57,7 @@ class ToolContext:
     agent: str = ""
     deadline: int | None = None
     principal: str | None = None
+    state: Mapping[str, Any] = field(default=NO_STATE, repr=False, eq=False)
     _report: Report = field(default=_nobody_listens, repr=False, eq=False)
     _cancel: CancelFlag = field(factory=CancelFlag, repr=False, eq=False)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import ToolError, TransientError
@@ -24,9 +25,11 @@ class Returned:
 
     Attributes:
         value: Its result as a journal value, secrets masked.
+        update: What it wrote to the run's named state, as journal values, secrets masked.
     """
 
     value: Value
+    update: Mapping[str, Value] = field(factory=dict)
 
 
 @frozen

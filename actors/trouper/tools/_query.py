@@ -15,6 +15,7 @@ from ._outcomes import Failed
 from ._redact import Redactor
 from ._results import to_value
 from ._tool import Tool
+from ._tool_result import ToolResult
 
 
 @frozen
@@ -22,7 +23,7 @@ class Found:
     """A query's answer: the call took place.
 
     Attributes:
-        value: What the tool would have returned.
+        value: What the tool would have returned, a `ToolResult` included.
     """
 
     value: object = None
@@ -77,8 +78,10 @@ async def call_query(
     def accept(answer: object) -> QueryReturn:
         match answer:
             case Found(value):
-                plain: Value = redactor.value(to_value(value))
-                return Found(plain)
+                told = value if isinstance(value, ToolResult) else ToolResult(value)
+                plain: Value = redactor.value(to_value(told.content))
+                update = redactor.value(to_value(told.update))
+                return Found(ToolResult(plain, update=update) if isinstance(update, dict) and update else plain)
             case Absent():
                 return answer
             case Unsure(reason):
