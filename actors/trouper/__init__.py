@@ -46,6 +46,7 @@ from trouper.errors import RunFailed as RunFailed
 from trouper.errors import RuntimeStopped as RuntimeStopped
 from trouper.errors import SchemaError as SchemaError
 from trouper.errors import StepLimitExceeded as StepLimitExceeded
+from trouper.errors import StreamOverrun as StreamOverrun
 from trouper.errors import ToolError as ToolError
 from trouper.errors import TransientError as TransientError
 from trouper.errors import TrouperError as TrouperError

@@ -128,6 +128,10 @@ class RuntimeStopped(TrouperError):
     """The runtime is stopping, or has stopped; the run itself is safe in the journal."""
 
 
+class StreamOverrun(TrouperError):
+    """Whoever listened to a run was too slow, and had chosen to be disconnected then; the run goes on."""
+
+
 class UnknownRun(TrouperError, LookupError):
     """No run of that id is in the journal."""
 

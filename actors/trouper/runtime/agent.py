@@ -27,6 +27,7 @@ from trouper.errors import (
     VersionConflict,
 )
 from trouper.kit import Actor
+from trouper.runtime.broadcast import Told
 from trouper.runtime.desk import Desk
 from trouper.runtime.flights import Flights
 from trouper.runtime.launches import Launch
@@ -129,6 +130,7 @@ class AgentActor(Actor[AgentMessage]):
         for outcome in taken:
             self._outcomes.popleft()
             await self._flights.settle(outcome)
+        self._tell(self._state.version + 1, turn.events)
         self._state = turn.state
         for launch in turn.launches:
             await self._flights.launch(launch, self._planner.agent, self._state)
@@ -163,7 +165,9 @@ class AgentActor(Actor[AgentMessage]):
                 self._fresh = True
                 self._desk.audience.has_read(self.run, page[-1].version)
             for record in page:
-                self._state = evolve(self._state, self._desk.journal.registry.decode(record))
+                event = self._desk.journal.registry.decode(record)
+                self._state = evolve(self._state, event)
+                self._tell(record.version, (event,))
                 moment = record.wake_at
                 self._overdue = moment is not None and moment not in MARKS and moment <= self._desk.clock.now()
             if len(page) < _PAGE:
@@ -259,6 +263,12 @@ class AgentActor(Actor[AgentMessage]):
             self._news = True
         elif self._planner.agent is not None:
             self._desk.recorded.add(self._planner.agent.definition.digest)
+
+    def _tell(self, version: int, events: Iterable[object]) -> None:
+        """Tell whoever listens what is recorded now."""
+        if self._desk.broadcast.listened(self.run):
+            for number, event in enumerate(events, start=version):
+                self._desk.broadcast.tell(Told(self.run, number, event))
 
     # ---- the end of it
 

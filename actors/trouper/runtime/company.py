@@ -154,11 +154,11 @@ class Company:
         hired: dict[int, Ref[ModelMessage]] = {}
         for agent in desk.agents.values():
             if id(agent.model) not in hired:
-                actor = ModelActor(agent.model, self._model_concurrency)
+                actor = ModelActor(agent.model, desk.broadcast, self._model_concurrency)
                 hired[id(agent.model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
             desk.models[agent.name] = hired[id(agent.model)]
             for tool in agent.tools:
-                executor = Executor(tool, desk.secrets, desk.clock, self._grace)
+                executor = Executor(tool, desk, self._grace)
                 # Neither name can hold a colon, so that two pairs never meet in one name.
                 name = f"executor:{agent.name}:{tool.name}"
                 desk.executors[agent.name, tool.name] = await system.spawn(executor, name=name, mailbox=_MAILBOX)

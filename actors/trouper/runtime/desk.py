@@ -12,6 +12,7 @@ from trouper.agent import Agent
 from trouper.core.state import RunState
 from trouper.errors import DefinitionError
 from trouper.kit import Ref
+from trouper.runtime.broadcast import Broadcast
 from trouper.runtime.histories import Histories
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
 from trouper.tools import StateKeys
@@ -96,6 +97,7 @@ class Desk:
         fence: The epoch that every driver commit carries.
         random: A random number in [0, 1), for jitter.
         recorded: Digests of the definition documents known to be in the journal.
+        broadcast: Tells whoever listens how runs fare.
         draining: Set when the runtime is about to stop: record what comes in, begin nothing.
     """
 
@@ -112,6 +114,7 @@ class Desk:
     executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
     approver: Ref[ApproverMessage] | None = None
     recorded: set[str] = field(factory=set)
+    broadcast: Broadcast = field(factory=Broadcast)
     draining: bool = False
 
     def state_keys(self, agent: str) -> StateKeys:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import trio
 from attrs import define
 
-from trouper._clock import Clock
 from trouper.kit import Actor
-from trouper.runtime.desk import Secrets
+from trouper.runtime.broadcast import ToolProgress
+from trouper.runtime.desk import Desk
 from trouper.runtime.protocol import (
     Abort,
     AbortAll,
@@ -65,15 +66,15 @@ class Executor(Actor[ExecutorMessage]):
 
     Args:
         tool: The tool.
-        secrets: Where its secrets come from.
-        clock: Source of time.
+        desk: Where its secrets come from, the time, and who listens.
         grace: Seconds that a cancelled call has to end before it is left behind.
     """
 
-    def __init__(self, tool: Tool, secrets: Secrets, clock: Clock, grace: float) -> None:
+    def __init__(self, tool: Tool, desk: Desk, grace: float) -> None:
         self._tool = tool
-        self._secrets = secrets
-        self._clock = clock
+        self._secrets = desk.secrets
+        self._clock = desk.clock
+        self._broadcast = desk.broadcast
         self._grace = grace
         limit = tool.options.concurrency
         self._limiter = None if limit is None else trio.CapacityLimiter(limit)
@@ -164,6 +165,7 @@ class Executor(Actor[ExecutorMessage]):
             agent=message.agent,
             principal=message.principal,
             state=message.state,
+            report=partial(self._progress, message),
         )
         secrets = self._resolve()
         if isinstance(message, Query):
@@ -172,6 +174,10 @@ class Executor(Actor[ExecutorMessage]):
         result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         held.lingering = isinstance(result, Failed) and result.left
         held.outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
+
+    async def _progress(self, message: Execute | Query, value: Value) -> None:
+        await trio.lowlevel.checkpoint()
+        self._broadcast.tell(ToolProgress(message.run, message.action, message.attempt, value))
 
     def _resolve(self) -> Mapping[str, str]:
         """The secrets that can be had; the call itself refuses to run without one that it needs."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from contextlib import aclosing
 
 import trio
 from attrs import define
 
 from trouper.core.conversation import AI, ToolCall, Usage
-from trouper.core.exchange import ModelReply
+from trouper.core.exchange import Finished, ModelReply
 from trouper.errors import ModelError
 from trouper.kit import Actor
-from trouper.models import Model
+from trouper.models import Model, astream
+from trouper.runtime.broadcast import Broadcast, piece_of
 from trouper.runtime.protocol import (
     Abandon,
     AbandonAll,
@@ -40,11 +42,13 @@ class ModelActor(Actor[ModelMessage]):
 
     Args:
         model: The model.
+        broadcast: Tells whoever listens what comes.
         concurrency: How many calls may be out at once; None for no limit.
     """
 
-    def __init__(self, model: Model, concurrency: int | None = None) -> None:
+    def __init__(self, model: Model, broadcast: Broadcast, concurrency: int | None = None) -> None:
         self._model = model
+        self._broadcast = broadcast
         self._limiter = None if concurrency is None else trio.CapacityLimiter(concurrency)
         self._calls: dict[str, _Call] = {}
 
@@ -92,10 +96,10 @@ class ModelActor(Actor[ModelMessage]):
     async def _attempt(self, message: Generate) -> Replied:
         try:
             if self._limiter is None:
-                reply = await self._model.agenerate(message.messages, message.tools, message.config)
+                reply = await self._ask(message)
             else:
                 async with self._limiter:
-                    reply = await self._model.agenerate(message.messages, message.tools, message.config)
+                    reply = await self._ask(message)
         except Exception as error:  # noqa: BLE001 -- whatever a model raises is an outcome of its call
             return Replied(message.index, message.attempt, None, error)
         except outcome_types() as error:
@@ -109,6 +113,19 @@ class ModelActor(Actor[ModelMessage]):
         if wrong:
             return Replied(message.index, message.attempt, None, ModelError(f"model {self._model.name}: {wrong}"))
         return Replied(message.index, message.attempt, reply)
+
+    async def _ask(self, message: Generate) -> ModelReply:
+        """Ask for the whole reply, or, where somebody listens, for its pieces as they come."""
+        if not self._broadcast.listened(message.run):
+            return await self._model.agenerate(message.messages, message.tools, message.config)
+        async with aclosing(astream(self._model, message.messages, message.tools, message.config)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, Finished):
+                    return chunk.reply
+                piece = piece_of(message.run, message.index, message.attempt, chunk)
+                if piece is not None:
+                    self._broadcast.tell(piece)
+        raise ModelError(f"model {self._model.name}: its stream ended before its reply was complete", retryable=True)
 
 
 def _our_cancellation(error: BaseException) -> BaseException | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.state import RunState
 from trouper.runtime.commands import Commands
 from trouper.runtime.results import RunResult, outcome_of, result_of
+from trouper.runtime.stream import RunStream
 from trouper_journal import Journal, Record
 
 
@@ -32,6 +33,10 @@ class Host(Protocol):
 
     async def wait_ended(self, run: str) -> RunState:
         """Wait until a run has ended; its final state."""
+        ...
+
+    def stream(self, run: str, *, after: int, below: bool, room: int, lag: Literal["skip", "disconnect"]) -> RunStream:
+        """A run as it happens."""
         ...
 
     async def cancel(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
@@ -103,6 +108,27 @@ class Run:
         return [
             (record, journal.registry.decode(record)) async for record in journal.read(f"run/{self.id}", after=after)
         ]
+
+    def stream(
+        self, *, after: int = 0, below: bool = False, room: int = 1000, lag: Literal["skip", "disconnect"] = "skip"
+    ) -> RunStream:
+        """The run as it happens, for ``async with`` and then ``async for``: what is recorded, and live pieces between.
+
+        Everything recorded comes once and in order (`Recorded`, with the messages that it added), whatever was missed
+        live; the run's end comes last (`Ended`). Pieces of replies and tools' progress come only while they happen, and
+        carry the attempt that they are of; where an attempt came to nothing, `Superseded` says so. Any number may
+        listen; none holds the run up, and leaving early does it no harm.
+
+        Models are asked to stream only while somebody listens.
+
+        Args:
+            after: Leave out what was recorded up to this version of the run's stream.
+            below: Bring the events of the runs below it too, each in its own order.
+            room: How many items may wait for this listener.
+            lag: Where more come than it takes: ``skip`` pieces (`Skipped` says how many; nothing recorded is lost), or
+                ``disconnect`` it with `StreamOverrun`.
+        """
+        return self._runtime.stream(self.id, after=after, below=below, room=room, lag=lag)
 
     async def cancel(self, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Ask for the run's end; `wait` tells when it has come."""

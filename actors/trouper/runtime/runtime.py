@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, final
+from typing import Any, Literal, final
 
 from attrs import define, frozen
 
@@ -26,6 +26,7 @@ from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.planning import definition_writes
 from trouper.runtime.run import Run
 from trouper.runtime.stage import Stage
+from trouper.runtime.stream import RunStream
 from trouper.tools import defaults_of, misfits, view
 from trouper_journal import Domain, Journal, Value, Write
 
@@ -305,6 +306,18 @@ class Runtime:
             return
 
     # ---- looking
+
+    def stream(
+        self,
+        run: str,
+        *,
+        after: int = 0,
+        below: bool = False,
+        room: int = 1000,
+        lag: Literal["skip", "disconnect"] = "skip",
+    ) -> RunStream:
+        """A run as it happens; see `Run.stream`."""
+        return RunStream(self.journal, self._desk.broadcast, run, after=after, below=below, room=room, lag=lag)
 
     def tree(self) -> TreeNode:
         """The living actors, with states and mailbox depths."""

@@ -115,6 +115,7 @@ class Stage:
             await self._company.cancel_work()
             with clock.timeout(self._drain):
                 await self._emptied()
+        self._desk.broadcast.close(self.failure or RuntimeStopped("the runtime stopped before the run had ended"))
         for run in list(self._waiters):
             self._answer(run, error=self.failure or RuntimeStopped(f"the runtime stopped before run {run} had ended"))
 
@@ -290,6 +291,7 @@ class Stage:
         if self.failure is None:
             self.failure = error if isinstance(error, TrouperError) else TrouperError(str(error))
         self._desk.draining = True
+        self._desk.broadcast.close(self.failure)
         for run in list(self._live):
             self._off(run)
         for run in list(self._waiters):
