@@ -64,6 +64,7 @@ from trouper.runtime import RuntimeOptions as RuntimeOptions
 from trouper.runtime import Task as Task
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found
+from trouper.tools import Retry as Retry
 from trouper.tools import StateKey as StateKey
 from trouper.tools import Tool as Tool
 from trouper.tools import ToolContext as ToolContext

@@ -56,6 +56,10 @@ def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Too
     for tool in tools:
         if not isinstance(tool, Tool):
             raise DefinitionError(f"agent {agent.name}: {tool!r} is not a tool; decorate it with @tool")
+        if not _NAME.fullmatch(tool.name):
+            raise DefinitionError(
+                f"agent {agent.name}: tool name {tool.name!r}: use 1 to 64 letters, digits, '_' or '-'"
+            )
         if tool.name in seen:
             raise DefinitionError(f"agent {agent.name}: two tools are called {tool.name}")
         seen.add(tool.name)
@@ -99,7 +103,7 @@ class Agent:
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model is told of them."""
-        return tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools)
+        return tuple(tool.spec() for tool in self.tools)
 
     @cached_property
     def identities(self) -> dict[str, bytes]:

@@ -47,8 +47,8 @@ CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
 }
 NAMES = (*TOOLS, "no-such-tool")
-Failure: TypeAlias = Literal["tool_error", "transient", "exception", "cancelled"]
-FAILURES: tuple[Failure, ...] = ("tool_error", "transient", "exception", "cancelled")
+Failure: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "cancelled"]
+FAILURES: tuple[Failure, ...] = ("tool_error", "transient", "retryable", "exception", "cancelled")
 VERDICTS: tuple[Verdict, ...] = ("applied", "not_applied", "run_again", "abandon")
 
 
@@ -124,9 +124,7 @@ class AnyRun(RuleBasedStateMachine):
 
     @precondition(_tool_is_out)
     @rule(data=st.data(), kind=st.sampled_from(FAILURES))
-    def tool_fails(
-        self, data: st.DataObject, kind: Literal["tool_error", "transient", "exception", "cancelled"]
-    ) -> None:
+    def tool_fails(self, data: st.DataObject, kind: Failure) -> None:
         name, attempt = self._land(data, self.shell.attempts)
         self.shell.deliver(Acted(name, attempt, kind, "it did not work"))
         self.shell.drive()

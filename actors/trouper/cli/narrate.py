@@ -25,6 +25,7 @@ _CAUSES = {
     "shutdown": "it was stopped with the runtime",
     "exception": "it raised an unexpected error",
     "transient": "it failed without effect and may be tried again",
+    "retryable": "it raised an error that is worth another attempt",
     "tool_error": "this attempt failed without effect, but an earlier one may have had one",
     "not_begun": "it ended before the tool was called",
 }

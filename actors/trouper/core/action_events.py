@@ -135,7 +135,8 @@ class ActionInterrupted:
 
     Attributes:
         cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``shutdown`` with
-            the runtime; ``exception``; ``transient``: this attempt was not applied, another may be made;
+            the runtime; ``exception``; ``retryable``: an exception that the tool names as worth another attempt,
+            where its effect class allows one; ``transient``: this attempt was not applied, another may be made;
             ``tool_error``: it was not applied, but an earlier one may have been; ``not_begun``: it ended before the
             tool was called.
         retry_at: Earliest moment of another attempt (ns UTC), or None for at once.
@@ -143,7 +144,9 @@ class ActionInterrupted:
 
     action: str
     attempt: int
-    cause: Literal["lost", "timeout", "cancelled", "shutdown", "exception", "transient", "tool_error", "not_begun"]
+    cause: Literal[
+        "lost", "timeout", "cancelled", "shutdown", "exception", "transient", "retryable", "tool_error", "not_begun"
+    ]
     retry_at: int | None = None
     message: Content[str] = ""
 

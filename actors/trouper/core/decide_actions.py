@@ -54,7 +54,7 @@ def _after_interruption(action: Action) -> Step:
         return again
     match action.effect:
         case Effect.READ_ONLY:
-            return again if lost and not spent else failed
+            return again if (lost or action.cause == "retryable") and not spent else failed
         case Effect.IDEMPOTENT_WRITE:
             return doubt if spent else again
         case Effect.QUERYABLE_WRITE if action.query is None:

@@ -63,6 +63,7 @@ _CAUSES = {
     "cancelled": "the run was cancelled while it ran",
     "exception": "it raised an unexpected error",
     "transient": "it failed",
+    "retryable": "it raised an error",
     "tool_error": "it failed",
     "not_begun": "it was not begun",
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import trio
-from attrs import define
+from attrs import define, evolve
 
 from trouper.kit import Actor
 from trouper.runtime.broadcast import ToolProgress
@@ -173,7 +173,8 @@ class Executor(Actor[ExecutorMessage]):
             return
         result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         held.lingering = isinstance(result, Failed) and result.left
-        held.outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
+        outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
+        held.outcome = evolve(outcome, retry=self._tool.options.retry)
 
     async def _progress(self, message: Execute | Query, value: Value) -> None:
         await trio.lowlevel.checkpoint()

@@ -20,7 +20,7 @@ from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
-from trouper.tools import Tool, parse_arguments
+from trouper.tools import Tool
 from trouper_journal import Value
 
 
@@ -53,7 +53,7 @@ class CallPlanner:
         if tool is None or self.agent is None:
             return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
         try:
-            arguments = parse_arguments(asked.arguments)
+            arguments = tool.read(asked.arguments)
             self.values[step.action] = tool.validate(arguments)
         except ArgumentsError as error:
             return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=str(error))

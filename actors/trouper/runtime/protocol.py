@@ -15,7 +15,7 @@ from attrs import field, frozen
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.kit import Request, Terminated
-from trouper.tools import NO_STATE, Tool
+from trouper.tools import NO_STATE, FailureKind, Retry, Tool
 
 # ---- to a tree and its agent
 
@@ -209,16 +209,18 @@ class Acted:
         lingering: A thread of it goes on, and will be heard of once more.
         late: It had been given up before.
         update: What it wrote to the run's named state.
+        retry: How the tool's attempts follow each other, where it says so.
     """
 
     action: str
     attempt: int
-    result: Literal["returned", "tool_error", "transient", "exception", "timeout", "cancelled", "not_begun"]
+    result: Literal["returned", "not_begun"] | FailureKind
     text: str
     value: Value = None
     lingering: bool = False
     late: bool = False
     update: Mapping[str, Value] = field(factory=dict)
+    retry: Retry | None = None
 
 
 @frozen

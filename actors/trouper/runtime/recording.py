@@ -22,6 +22,9 @@ _LONGEST_WAIT = 60.0
 # Some send a moment in place of a number of seconds, or any number at all: nobody waits for years.
 _LONGEST_ASKED = 86_400.0
 
+# Ends of an attempt after which a tool that says how long to wait is waited for.
+_WAITED_FOR = frozenset({"transient", "retryable", "exception", "timeout"})
+
 
 def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     """When to try again.
@@ -123,7 +126,7 @@ class Recorder:
         else:
             stopping = outcome.result == "cancelled" and self._draining() and state.cancel is None
             cause = "shutdown" if stopping else outcome.result
-            again = retry_at(self._now(), outcome.attempt, None, self._random()) if cause == "transient" else None
+            again = self._again(outcome, cause)
             yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
 
     def _returned(self, state: RunState, receipt: ev.ActionReceipted, update: Mapping[str, Value]) -> Iterator[object]:
@@ -136,6 +139,12 @@ class Recorder:
                 return
             yield ev.StateChanged("action", receipt.action, ops)
         yield receipt
+
+    def _again(self, outcome: Acted, cause: str) -> int | None:
+        """When another attempt may be made; None for at once, if at all."""
+        if outcome.retry is not None and cause in _WAITED_FOR:
+            return self._now() + int(outcome.retry.wait(outcome.attempt, self._random()) * SECOND)
+        return retry_at(self._now(), outcome.attempt, None, self._random()) if cause == "transient" else None
 
     def _late(self, state: RunState, action: Action | None, outcome: Acted) -> Iterator[object]:
         """A late success settles a doubt, and spares a retry; anything else late is a note."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from trouper.core import strict_json
 from trouper.core.conversation import Value
+from trouper.testing._strict_schema import strict_complaints
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -131,3 +132,5 @@ def _tools(tools: list[Value]) -> Iterator[str]:
             names.add(name)
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
             yield f"{path}.function.parameters: is not the schema of an object"
+        elif function.get("strict") is True:
+            yield from strict_complaints(parameters, f"{path}.function.parameters")

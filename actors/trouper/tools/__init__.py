@@ -8,6 +8,7 @@ from ._call import call_tool as call_tool
 from ._context import NO_STATE as NO_STATE
 from ._context import ToolContext as ToolContext
 from ._outcomes import Failed as Failed
+from ._outcomes import FailureKind as FailureKind
 from ._outcomes import Returned as Returned
 from ._outcomes import ToolReturn as ToolReturn
 from ._query import Absent as Absent
@@ -18,6 +19,7 @@ from ._query import call_query as call_query
 from ._redact import Redactor as Redactor
 from ._results import to_text as to_text
 from ._results import to_value as to_value
+from ._retry import Retry as Retry
 from ._state import StateKey as StateKey
 from ._state import StateKeys as StateKeys
 from ._state import StateView as StateView

@@ -100,6 +100,7 @@ async def call_tool(
         redactor=redactor,
         accept=lambda result: _returned(result, redactor),
         report=lambda outcome: host.on_late(context, outcome),
+        retry_on=() if tool.options.retry is None else tool.options.retry.on,
     )
     return await attempt.make(host, tool.options.timeout)
 
@@ -144,6 +145,7 @@ class Attempt(Generic[T]):
         redactor: Masks the call's secrets.
         accept: Makes an outcome of what was returned.
         report: Told the outcome where nobody waits for it any more.
+        retry_on: Errors that are worth another attempt.
     """
 
     target: Target
@@ -152,6 +154,7 @@ class Attempt(Generic[T]):
     redactor: Redactor
     accept: Callable[[object], T]
     report: Callable[[T | Failed], None]
+    retry_on: tuple[type[Exception], ...] = ()
     _in_loop: bool = field(init=False)
     _left: bool = field(init=False, default=False)
     _flag: CancelFlag = field(init=False, factory=CancelFlag)
@@ -275,7 +278,7 @@ class Attempt(Generic[T]):
             if rest is not None:
                 if is_fatal(rest):
                     raise
-                outcome = failure(rest, self.redactor)
+                outcome = failure(rest, self.redactor, self.retry_on)
             if alive is not None:
                 raise alive from None
         finally:
@@ -322,7 +325,7 @@ class Attempt(Generic[T]):
         except outcome_types() as error:
             if is_fatal(error):
                 raise
-            self._from_thread = failure(error, self.redactor)
+            self._from_thread = failure(error, self.redactor, self.retry_on)
 
     def _thread_ended(self) -> None:
         if self._from_thread is not None:

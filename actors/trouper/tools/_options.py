@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias, TypedDict
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from attrs import field, fields_dict, frozen
 
@@ -12,6 +12,7 @@ from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError
 
+from ._retry import Retry
 from ._signature import is_async
 
 EffectName: TypeAlias = Literal["read_only", "idempotent_write", "queryable_write", "unqueryable_write"]
@@ -36,6 +37,8 @@ class Declarations(TypedDict, total=False):
     concurrency: int | None
     version: str
     approval_expires: float | None
+    strict: bool
+    retry: Retry | None
 
 
 # About thirty years: a moment that far ahead can still be written down, and no clock of a loop overflows.
@@ -64,6 +67,8 @@ class ToolOptions:
         concurrency: How many calls may run at once; None for no limit of the tool's own.
         version: The author's number for the tool's behaviour; raise it when the same schema means something else.
         approval_expires: Seconds after which an approval that nobody decided lapses; None for never.
+        strict: Whether providers shall hold the model to the schema word by word.
+        retry: How often and how long after each other attempts are made; None for the default.
     """
 
     effect: Effect | None = field(default=None, converter=_effect)
@@ -75,6 +80,8 @@ class ToolOptions:
     concurrency: int | None = None
     version: str = "1"
     approval_expires: float | None = None
+    strict: bool = False
+    retry: Retry | None = None
 
 
 def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
@@ -90,38 +97,77 @@ def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
     known = fields_dict(ToolOptions)
     if unknown := [option for option in declared if option not in known]:
         raise refuse(unknown[0], f"there is no such option; options: {', '.join(Declarations.__annotations__)}")
-    effect = declared.get("effect")
-    if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
-        raise refuse("effect", f"{effect!r} is none of {', '.join(Effect)}")
-    secrets = declared.get("secrets", {})
-    if not isinstance(secrets, Mapping) or not all(_is_text(part) for item in secrets.items() for part in item):
-        raise refuse("secrets", "give a mapping of parameter names to names of secrets")
-    for option in ("timeout", "approval_expires"):
-        if not _is_seconds(declared.get(option)):
-            raise refuse(option, f"{declared[option]!r} is not a number of seconds above 0 and up to {_LONGEST}")
-    for option in ("attempts", "concurrency"):
-        if not _is_count(declared.get(option, 1), optional=option == "concurrency"):
-            raise refuse(option, f"{declared[option]!r} is not a whole number of at least 1")
-    if not _is_text(declared.get("version", "1")):
-        raise refuse("version", 'give a text that is not empty, such as "2"')
-    gate = declared.get("requires_approval", False)
-    if not isinstance(gate, bool) and (not callable(gate) or is_async(gate)):
-        raise refuse("requires_approval", "give true, false or a plain function of the arguments")
-    query = declared.get("query")
-    if query is not None and not callable(query):
-        raise refuse("query", "give a function")
-    if (query is not None) != (effect == Effect.QUERYABLE_WRITE):
+    for option, (fits, otherwise) in _FITS.items():
+        if option in declared and not fits(declared[option]):
+            raise refuse(option, otherwise.format(declared[option]))
+    if reason := _retry_refusal(declared):
+        raise refuse("retry", reason)
+    if (declared.get("query") is not None) != (declared.get("effect") == Effect.QUERYABLE_WRITE):
         raise refuse("query", "a queryable_write needs one, and no other effect class may have one")
+    if isinstance(retry := declared.get("retry"), Retry):
+        declared = {**declared, "attempts": retry.attempts}
     return ToolOptions(**declared)  # type: ignore[arg-type] # each value was just checked
+
+
+def _retry_refusal(declared: Mapping[str, object]) -> str | None:
+    retry = declared.get("retry")
+    if retry is None:
+        return None
+    if not isinstance(retry, Retry):
+        return f"give a Retry, not {type(retry).__name__}"
+    if "attempts" in declared:
+        return "it says how many attempts are made; leave out attempts="
+    if retry.on and declared.get("effect") in {None, Effect.UNQUERYABLE_WRITE}:
+        # Nobody knows whether such a call took effect, whatever its error is called.
+        return "an unqueryable_write is not tried again on an error of on=; raise TransientError where it had no effect"
+    return None
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_effect(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value in set(Effect))
+
+
 def _is_seconds(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST)
 
 
-def _is_count(value: object, *, optional: bool) -> bool:
-    return (optional and value is None) or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_optional_count(value: object) -> bool:
+    return value is None or _is_count(value)
+
+
+def _is_secrets(value: object) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(part) for item in value.items() for part in item)
+
+
+def _is_gate(value: object) -> bool:
+    return isinstance(value, bool) or (callable(value) and not is_async(value))
+
+
+_SECONDS = f"{{!r}} is not a number of seconds above 0 and up to {_LONGEST}"
+_COUNT = "{!r} is not a whole number of at least 1"
+
+_FITS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "effect": (_is_effect, f"{{!r}} is none of {', '.join(Effect)}"),
+    "secrets": (_is_secrets, "give a mapping of parameter names to names of secrets"),
+    "timeout": (_is_seconds, _SECONDS),
+    "approval_expires": (_is_seconds, _SECONDS),
+    "attempts": (_is_count, _COUNT),
+    "concurrency": (_is_optional_count, _COUNT),
+    "version": (_is_text, 'give a text that is not empty, such as "2"'),
+    "requires_approval": (_is_gate, "give true, false or a plain function of the arguments"),
+    "query": (lambda value: value is None or callable(value), "give a function"),
+    "strict": (_is_flag, "give true or false"),
+}
+"""What each option must be, and what is said where it is not."""

@@ -16,7 +16,7 @@ from ._redact import Redactor
 
 _LONGEST = 2000
 
-FailureKind: TypeAlias = Literal["tool_error", "transient", "exception", "timeout", "cancelled"]
+FailureKind: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "timeout", "cancelled"]
 
 
 @frozen
@@ -37,8 +37,9 @@ class Failed:
     """The tool did not return, or not in time.
 
     Attributes:
-        kind: ``tool_error`` and ``transient``: known not applied. ``exception``, ``timeout``, ``cancelled``: whether
-            it took effect is unknown.
+        kind: ``tool_error`` and ``transient``: known not applied. ``retryable``, ``exception``,
+            ``timeout``, ``cancelled``: whether it took effect is unknown; the first is an error that the tool's
+            `Retry` names.
         message: What is known, secrets masked, at most 2,000 characters.
         left: The tool was left behind, still working; ``on_late`` will be told what it brings.
     """
@@ -51,14 +52,22 @@ class Failed:
 ToolReturn: TypeAlias = Returned | Failed
 
 
-def failure(error: BaseException, redactor: Redactor) -> Failed:
-    """The outcome that an exception of a tool's stands for; a group counts by what is in it."""
+def failure(error: BaseException, redactor: Redactor, retry_on: tuple[type[Exception], ...] = ()) -> Failed:
+    """The outcome that an exception of a tool's stands for; a group counts by what is in it.
+
+    Args:
+        error: The exception.
+        redactor: Masks the call's secrets.
+        retry_on: Errors that are worth another attempt.
+    """
     leaves = _leaves(error)
     if all(isinstance(leaf, ToolError) for leaf in leaves):
         transient = all(isinstance(leaf, TransientError) for leaf in leaves)
         message = "; ".join(_words(leaf) or type(leaf).__name__ for leaf in leaves)
         return Failed("transient" if transient else "tool_error", told(message, redactor))
-    return Failed("exception", told("; ".join(map(_described, leaves)), redactor))
+    # What nobody declared counts more than what somebody did.
+    again = bool(retry_on) and all(isinstance(leaf, (TransientError, *retry_on)) for leaf in leaves)
+    return Failed("retryable" if again else "exception", told("; ".join(map(_described, leaves)), redactor))
 
 
 def told(message: str, redactor: Redactor) -> str:

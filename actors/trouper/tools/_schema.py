@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -16,7 +17,8 @@ from trouper.core.conversation import Value
 from trouper.errors import SchemaError
 from trouper_journal._errors import InvalidValue
 
-from ._bridge import bridged
+from ._bridge import Bridge
+from ._refusals import annotation_refusal, core_refusals, schema_refusals
 from ._results import to_value
 from ._shape import Schema, inlined, references, renamed, without
 from ._signature import MISSING, Parameter, Signature
@@ -24,12 +26,6 @@ from ._signature import MISSING, Parameter, Signature
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
-
-# Core schemas that a model cannot fill, or whose check would run within the tool.
-_REFUSED = {
-    "generator": "an iterator is checked only while it is read; use list",
-    "callable": "a model cannot send a function",
-}
 
 
 @frozen
@@ -47,20 +43,32 @@ class Described:
     schema: Schema
 
 
-def describe(tool: str, parameter: Parameter) -> Described:
+def describe(tool: str, parameter: Parameter, names: Mapping[str, object] | None = None) -> Described:
     """Find out what a parameter takes.
 
+    Args:
+        tool: The tool's name, for messages.
+        parameter: The parameter.
+        names: Local names that annotations within its classes may use.
+
     Raises:
-        SchemaError: Its annotation has no JSON Schema; names tool and parameter.
+        SchemaError: Its annotation has no JSON Schema; names tool, parameter and annotation.
     """
     import pydantic
     import pydantic_core
 
+    def refused(reason: str) -> SchemaError:
+        return SchemaError(tool, parameter.name, f"{_written(parameter.annotation)} {reason}")
+
+    if reason := annotation_refusal(parameter.annotation, parameter.default):
+        raise refused(reason)
     # Wrapped in a tuple, because pydantic takes settings for a dataclass only where it stands inside something else.
     settings = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     try:
-        wrapped: Any = types.GenericAlias(tuple, (bridged(parameter.annotation),))
+        wrapped: Any = types.GenericAlias(tuple, (Bridge(names or {}).over(parameter.annotation),))
         adapter: TypeAdapter[tuple[object]] = pydantic.TypeAdapter(wrapped, config=settings)
+        if not adapter.pydantic_complete:
+            adapter.rebuild(_types_namespace=dict(names or {}))
         schema = adapter.json_schema(schema_generator=_generator(), mode="validation")
     except (
         pydantic.PydanticUserError,
@@ -71,13 +79,18 @@ def describe(tool: str, parameter: Parameter) -> Described:
         AttributeError,
         RecursionError,
     ) as error:
-        first = str(error).strip().split("\n")[0]
-        raise SchemaError(
-            tool, parameter.name, f"{_written(parameter.annotation)} cannot be described: {first}"
-        ) from error
-    if refusal := next(_refusals(adapter.core_schema), None):
-        raise SchemaError(tool, parameter.name, f"{_written(parameter.annotation)}: {refusal}")
+        raise refused(f"cannot be described: {_first(error)}") from error
+    if refusal := next(chain(core_refusals(adapter.core_schema), schema_refusals(_unwrapped(schema))), None):
+        raise refused(f"cannot be described: {refusal}")
     return Described(parameter, adapter, _unwrapped(schema))
+
+
+def _first(error: Exception) -> str:
+    """What is wrong, without pydantic's advice on settings that nobody can reach here."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    # The first lines of an error in building a validator name only the validators.
+    told = " ".join(lines[:4]) if lines and lines[0].endswith(":") else lines[0] if lines else type(error).__name__
+    return told.partition(". Set `arbitrary_types_allowed")[0]
 
 
 def _unwrapped(schema: Mapping[str, Any]) -> Schema:
@@ -89,19 +102,6 @@ def _unwrapped(schema: Mapping[str, Any]) -> Schema:
 
 def _written(annotation: object) -> str:
     return annotation.__qualname__ if isinstance(annotation, type) else repr(annotation)
-
-
-def _refusals(core: object) -> Iterator[str]:
-    if isinstance(core, Mapping):
-        kind = core.get("type")
-        if isinstance(kind, str) and kind in _REFUSED:
-            yield _REFUSED[kind]
-        for key, part in core.items():
-            if key not in {"metadata", "default"}:
-                yield from _refusals(part)
-    elif isinstance(core, list | tuple):
-        for part in core:
-            yield from _refusals(part)
 
 
 @functools.cache

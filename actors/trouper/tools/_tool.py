@@ -20,6 +20,7 @@ from ._options import Declarations, ToolOptions, read_options
 from ._schema import describe, explicit_schema, parameters_schema
 from ._shape import Schema, descriptions, normal
 from ._signature import MISSING, Signature, is_async, parameters_of, read_docstring, read_signature, underlying
+from ._strict import LeftOut, strict_schema
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -74,6 +75,7 @@ class Tool(Generic[P, R]):
         options: What was declared beside it.
         signature: How the function is called.
         query_signature: How its query is called; None where it has none.
+        strict_parameters: The schema as a provider in strict mode gets it; None where it is not declared strict.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Tool(Generic[P, R]):
     options: ToolOptions
     signature: Signature
     query_signature: Signature | None
+    strict_parameters: Schema | None
     _reader: Reader = field(alias="reader")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -146,20 +149,37 @@ class Tool(Generic[P, R]):
         Raises:
             ArgumentsError: It cannot be read, or does not fit; nothing may be run.
         """
-        arguments = parse_arguments(raw)
+        arguments = self.read(raw)
         return Bound(raw, arguments, self.validate(arguments))
+
+    def read(self, raw: str) -> dict[str, Value]:
+        """Read the argument text that a model sent, as JSON values; of a strict tool without what was left out.
+
+        Raises:
+            ArgumentsError: It is no JSON object.
+        """
+        arguments = parse_arguments(raw)
+        return arguments if self.strict_parameters is None else LeftOut(self.parameters).arguments(arguments)
 
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
-        return ToolSpec(self.name, self.description, self.parameters)
+        if self.strict_parameters is None:
+            return ToolSpec(self.name, self.description, self.parameters)
+        return ToolSpec(self.name, self.description, self.strict_parameters, strict=True)
 
     def contract(self) -> dict[str, Value]:
         """What the tool promises, in a normal form that is the same in every process.
 
         Approvals bind to it, and a difference is drift that a waiting run must not slide into. Wording is apart, in
-        `prose`; ``concurrency``, ``approval_expires`` and the query's code are how it is run, not what it promises.
+        `prose`; ``concurrency``, ``approval_expires``, waits between attempts and the query's code are how it is run,
+        not what it promises. What is not declared is not in it.
         """
-        return {
+        more: dict[str, Value] = {}
+        if self.options.strict:
+            more["strict"] = True
+        if self.options.retry is not None and self.options.retry.on:
+            more["retry_on"] = [*sorted(kind.__qualname__ for kind in self.options.retry.on)]
+        return more | {
             "attempts": self.options.attempts,
             "effect": self.effect.value,
             "gate": self.gate_kind,
@@ -196,6 +216,8 @@ def tool(
             ``secrets``: name of the secret for each parameter that gets one.
             ``timeout``: seconds that one attempt may take. ``attempts``: how often a call may be tried in all.
             ``query``: for a ``queryable_write``, a function that tells whether a call took place (see `Found`).
+            ``retry``: a `Retry`, for waits of its own between attempts and errors that are worth another.
+            ``strict``: true has providers hold the model to the schema word by word, where they can.
             ``concurrency``: how many calls may run at once. ``version``: the author's number for its behaviour.
             ``approval_expires``: seconds after which an undecided approval lapses.
 
@@ -241,9 +263,9 @@ def _make(fn: Callable[Q, S], declared: Declarations, names: Mapping[str, object
     signature = read_signature(name, fn, options.secrets, names=names, explicit=schema is not None)
     docstring = read_docstring(fn)
     if schema is not None:
-        parameters, reader = _explicit(name, schema, signature)
+        parameters, reader = _explicit(name, schema, signature, names)
     else:
-        described = [describe(name, parameter) for parameter in signature.parameters]
+        described = [describe(name, parameter, names) for parameter in signature.parameters]
         parameters = parameters_schema(described, docstring.parameters)
         required = frozenset(each.parameter.name for each in described if each.parameter.required)
         reader = Reader(name, {each.parameter.name: each.adapter for each in described}, required)
@@ -255,18 +277,21 @@ def _make(fn: Callable[Q, S], declared: Declarations, names: Mapping[str, object
         options,
         signature,
         _query(name, options, signature, names),
+        strict_schema(name, parameters) if options.strict else None,
         reader=reader,
     )
 
 
-def _explicit(name: str, given: Mapping[str, object], signature: Signature) -> tuple[Schema, Reader]:
+def _explicit(
+    name: str, given: Mapping[str, object], signature: Signature, names: Mapping[str, object]
+) -> tuple[Schema, Reader]:
     schema = explicit_schema(name, given, signature)
     try:
         check = schema_check(schema)
     except ValueError as error:
         raise SchemaError(name, "", f"no valid JSON Schema: {error}") from error
     annotated = {
-        parameter.name: None if parameter.annotation is MISSING else describe(name, parameter).adapter
+        parameter.name: None if parameter.annotation is MISSING else describe(name, parameter, names).adapter
         for parameter in signature.parameters
     }
     required = frozenset(parameter.name for parameter in signature.parameters if parameter.required)
