@@ -45,6 +45,7 @@ from trouper.errors import RunError as RunError
 from trouper.errors import RunFailed as RunFailed
 from trouper.errors import RuntimeStopped as RuntimeStopped
 from trouper.errors import SchemaError as SchemaError
+from trouper.errors import SteerError as SteerError
 from trouper.errors import StepLimitExceeded as StepLimitExceeded
 from trouper.errors import StreamOverrun as StreamOverrun
 from trouper.errors import ToolError as ToolError
@@ -61,6 +62,7 @@ from trouper.runtime import Run as Run
 from trouper.runtime import RunResult as RunResult
 from trouper.runtime import Runtime as Runtime
 from trouper.runtime import RuntimeOptions as RuntimeOptions
+from trouper.runtime import SubmitOptions as SubmitOptions
 from trouper.runtime import Task as Task
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found

@@ -170,6 +170,18 @@ class ResolveError(TrouperError):
     """An action that cannot be resolved (it is not in doubt, or was settled otherwise); nothing changed."""
 
 
+class SteerError(TrouperError):
+    """A run that cannot take in messages (it is over, or about to be); nothing changed.
+
+    Attributes:
+        run: The run's id.
+    """
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(f"run {run} cannot be steered: {reason}")
+        self.run = run
+
+
 class DefinitionDrift(TrouperError):
     """A run's agent is not defined as it was when the run began, and the policy is to wait.
 

@@ -25,7 +25,7 @@ from trouper._ids import SystemEntropy
 from trouper.core.commands import Judgement
 from trouper.core.conversation import Value
 from trouper.errors import TrouperError
-from trouper.runtime.commands import Task
+from trouper.runtime import Task
 from trouper_adapters.openai import OpenAIModel
 from trouper_journal import Journal
 

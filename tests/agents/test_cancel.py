@@ -36,7 +36,7 @@ from trouper.core.events import (
     ModelRequested,
     RunStarted,
 )
-from trouper.runtime.commands import Task
+from trouper.runtime import Task
 from trouper.runtime.results import RunResult
 from trouper.testing import ManualClock, Status, Wait
 from trouper.testing._answers import Answer

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from tests.agents.office import asks, of, office, told, until
 
-from trouper import Agent, Principal, StateKey, Task, ToolContext, ToolResult, tool
+from trouper import Agent, Principal, StateKey, SubmitOptions, Task, ToolContext, ToolResult, tool
 from trouper.core.events import ActionReceipted, StateChanged, StateOp
 from trouper.core.state import known
 from trouper.errors import DefinitionError, IdempotencyConflict, InvalidValue, RunFailed
@@ -174,24 +174,32 @@ async def test_a_run_can_begin_with_state(tmp_path: Path) -> None:
         office(tmp_path, [asks(("read", {})), "done"], [read]) as desk,
         desk.open(attrs.evolve(desk.agent(), state=KEYS)) as runtime,
     ):
-        run = await runtime.submit("desk", "go", state={"notes": ["first"], "plan": Plan([])}, command_id="c")
+        run = await runtime.submit(
+            "desk", "go", options=SubmitOptions(state={"notes": ["first"], "plan": Plan([])}), command_id="c"
+        )
         result = await run.wait()
         assert result.state["notes"] == ["first"]
         assert result.state["plan"] == Plan([])
         assert result.state["ages"] == {"eve": 1}
-        assert (await runtime.submit("desk", "go", state={"notes": ["first"], "plan": Plan([])}, command_id="c")).id
+        assert (
+            await runtime.submit(
+                "desk", "go", options=SubmitOptions(state={"notes": ["first"], "plan": Plan([])}), command_id="c"
+            )
+        ).id
         with pytest.raises(IdempotencyConflict):
-            await runtime.submit("desk", "go", state={"notes": ["other"]}, command_id="c")
+            await runtime.submit("desk", "go", options=SubmitOptions(state={"notes": ["other"]}), command_id="c")
         with pytest.raises(InvalidValue, match=r"notes\[0\]"):
-            await runtime.submit("desk", "go", state={"notes": [1]})
+            await runtime.submit("desk", "go", options=SubmitOptions(state={"notes": [1]}))
         with pytest.raises(InvalidValue, match="there is no such state key"):
-            await runtime.submit("desk", "go", state={"nowhere": 1})
+            await runtime.submit("desk", "go", options=SubmitOptions(state={"nowhere": 1}))
 
 
 async def test_a_state_that_was_submitted_elsewhere_and_does_not_fit_fails_the_run(tmp_path: Path) -> None:
     async with office(tmp_path, [], [read]) as desk:
         async with desk.commands() as commands:
-            done = await commands.submit(Task("desk", "go", by=Principal("maria"), state={"notes": "none"}))
+            done = await commands.submit(
+                Task("desk", "go", by=Principal("maria"), options=SubmitOptions(state={"notes": "none"}))
+            )
         async with desk.open(attrs.evolve(desk.agent(), state=KEYS)) as runtime:
             run = runtime.run(done.run)
             with pytest.raises(RunFailed, match="notes: Input should be a valid array"):
@@ -226,7 +234,7 @@ async def test_new_keys_begin_with_their_defaults_when_a_definition_is_adopted(t
     async with office(tmp_path, [asks(("gated", {})), "done"], [gated]) as desk:
         first = attrs.evolve(desk.agent(), state={"notes": StateKey(list[str], "append")})
         async with desk.open(first) as runtime:
-            run = await runtime.submit("desk", "go", state={"notes": ["kept"]})
+            run = await runtime.submit("desk", "go", options=SubmitOptions(state={"notes": ["kept"]}))
             await until(runtime, run.id, "awaiting_approval")
         second = attrs.evolve(first, state={**first.state, "fresh": StateKey(int, default=7)})
         async with desk.open(second) as runtime:

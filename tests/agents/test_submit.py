@@ -11,7 +11,7 @@ from tests.agents.office import asks, office
 
 from trouper import Human, IdempotencyConflict, Limits, Principal, System
 from trouper.core.conversation import Message
-from trouper.runtime.commands import Task
+from trouper.runtime import Task
 
 
 async def test_a_repeated_command_is_the_run_that_it_began(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_run_that_has_not_failed_is_not_resumed_and_nothing_is_recorded(
     before = trio.run(_position, journal)
     done = called("resume", journal, run)
     assert (done.returncode, done.stdout) == (4, "")
-    assert complaint(done) == f"run {run} has not failed: it is {label}; nothing was recorded"
+    assert complaint(done) == f"run {run} is neither paused nor failed: it is {label}; nothing was recorded"
     assert trio.run(_position, journal) == before
 
 

@@ -18,14 +18,14 @@ from tests.cli.conftest import Journals
 from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, ok_called, trouper
 
 COMMANDS = [
-    "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "cancel", "resume", "raise-limit",
-    "verify", "replay",
+    "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "steer", "pause", "resume",
+    "cancel", "raise-limit", "verify", "replay",
 ]  # fmt: skip
 
 
 def test_help_lists_every_command_and_the_exit_codes() -> None:
     text = ok("--help")
-    assert [line.split()[0] for line in text.partition("Commands:")[2].splitlines()[1:15]] == COMMANDS
+    assert [line.split()[0] for line in text.partition("Commands:")[2].splitlines()[1 : len(COMMANDS) + 1]] == COMMANDS
     for code in ("0 done", "1 what was asked about is bad", "2 used wrongly", "3 not", "4 at odds", "5 the journal"):
         assert code in " ".join(text.split())
 
@@ -62,6 +62,8 @@ def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command:
         "approve": ["X/0.0"],
         "deny": ["X/0.0"],
         "resolve": ["X/0.0", "applied"],
+        "steer": ["X", "text"],
+        "pause": ["X"],
         "cancel": ["X"],
         "resume": ["X"],
         "raise-limit": ["X", "--steps", "1"],

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from trouper import AI, REGISTRY, Effect, Human, Limits, Principal, System
-from trouper.cli.narrate import Line, Narrator
+from trouper.cli.line import Line
+from trouper.cli.narrate import Narrator
 from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
@@ -36,6 +37,7 @@ OPS = st.sampled_from(["set", "append", "merge"])
 NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "action": ACTIONS,
     "document": OBJECTS,
+    "messages": st.lists(MESSAGES, max_size=3).map(tuple),
     "input": st.lists(MESSAGES, max_size=3).map(tuple),
     "by": st.none() | PRINCIPALS,
     "calls": st.lists(st.builds(AskedCall, TEXT, TEXT), max_size=3).map(tuple),

@@ -101,9 +101,9 @@ class Shell:
             self.state = evolve(self.state, event)
             self.stored = evolve(self.stored, roundtrip(event, len(self.events)))
 
-    def submit(self, limits: ev.Limits | None) -> None:
+    def submit(self, limits: ev.Limits | None, *, start_at: int | None = None) -> None:
         asked: tuple[Message, ...] = (Human(f"{RUN}/input", "go"),)
-        self.append(ev.RunSubmitted("desk", limits, asked, SALT, ev.Principal("maria")))
+        self.append(ev.RunSubmitted("desk", limits, asked, SALT, ev.Principal("maria"), start_at=start_at))
 
     def command(self, event: object) -> bool:
         """Append what a command's rule said; False where it said that nothing needs to be."""
@@ -231,6 +231,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionReceipted(action, attempt, outcome, evidence, text)
         case st.Doubt(action, attempt, text):
             return ev.ActionUnresolved(action, attempt, text)
+        case st.Hear(through):
+            return ev.RunHeard(through)
         case st.Succeed():
             return ev.RunSucceeded()
         case st.Fail(kind, message):
@@ -284,11 +286,13 @@ def check_status(state: RunState) -> None:
     assert told.wake_at == (AT_ONCE if at_work else alarm)
     if state.cancel is not None:
         assert told.label == "running"
+    elif state.control.pause is not None:
+        assert told.label == "paused"
     elif state.in_doubt:
         assert told.label == "in_doubt"
     elif state.awaiting:
         assert told.label == "awaiting_approval"
     else:
-        assert told.label == ("running" if at_work else "retrying")
+        assert told.label == ("running" if at_work else "retrying" if state.started else "scheduled")
         # Whatever waits for nobody waits for a moment.
         assert told.wake_at is not None

@@ -22,7 +22,8 @@ from trouper.core.commands import (
     resolve_action,
     resume_run,
 )
-from trouper.core.conversation import AI, ToolCall, Usage
+from trouper.core.control_commands import pause_run, steer_run
+from trouper.core.conversation import AI, Human, Message, ToolCall, ToolMessage, Usage
 from trouper.core.decide import decide
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
@@ -67,16 +68,25 @@ class AnyRun(RuleBasedStateMachine):
         self.again: Counter[str] = Counter()
         self.raised = 0
         self.decided: list[object] = []
+        self.said: list[str] = []
 
     @initialize(
         max_steps=st.integers(1, 12),
         on_limit=st.sampled_from(["raise", "finish"]),
         attempts=st.integers(1, 3),
         early_cancel=st.integers(0, 9),
+        start_at=st.none() | st.integers(900, 1100),
     )
-    def submitted(self, max_steps: int, on_limit: Literal["raise", "finish"], attempts: int, early_cancel: int) -> None:
+    def submitted(
+        self,
+        max_steps: int,
+        on_limit: Literal["raise", "finish"],
+        attempts: int,
+        early_cancel: int,
+        start_at: int | None,
+    ) -> None:
         self.limits = ev.Limits(max_steps, on_limit, attempts)
-        self.shell.submit(self.limits)
+        self.shell.submit(self.limits, start_at=start_at)
         if early_cancel == 0:
             self.shell.append(ev.CancelRequested(MARIA, "changed my mind"))
         self.shell.drive()
@@ -199,6 +209,23 @@ class AnyRun(RuleBasedStateMachine):
         assert decide(self.shell.state) == ()
         self.shell.adopt(tools)
 
+    @precondition(lambda self: not self.shell.state.ended and self.shell.state.cancel is None)
+    @rule(what=st.sampled_from(["steer", "steer", "pause", "resume"]))
+    def somebody_steers(self, what: str) -> None:
+        shell = self.shell
+        before = shell.state
+        match what:
+            case "steer" if not before.closing:
+                shell.command(steer_run(before, (Human("", f"word {len(self.said)}"),), by=MARIA))
+                self.said.append(f"word {len(self.said)}")
+            case "pause":
+                shell.command(pause_run(before, by=MARIA, reason=None))
+                assert not shell.command(pause_run(shell.state, by=MARIA, reason=None))
+            case "resume":
+                shell.command(resume_run(before, by=MARIA, reason=None))
+                assert shell.state.control.pause is None
+        shell.drive()
+
     @rule(skip=st.integers(1, 100))
     def time_passes(self, skip: int) -> None:
         moments = [moment for step in decide(self.shell.state) if (moment := due(step)) is not None]
@@ -260,8 +287,9 @@ class AnyRun(RuleBasedStateMachine):
             ev.ApprovalDecided(action, request, "approve", digest, MARIA, None, edit),
             ev.ApprovalDecided(action, request, "deny", digest, MARIA),
             ev.RunSubmitted("other", ev.Limits(1000), (), b"another salt"),
-            ev.ResumeRequested(MARIA),
         ]
+        if self.shell.state.control.pause is None:
+            nonsense.append(ev.ResumeRequested(MARIA))
         found = self.shell.state.action(action)
         if found is not None and found.phase is not Phase.UNRESOLVED:
             nonsense += [ev.ActionResolved(action, verdict, MARIA) for verdict in VERDICTS]
@@ -271,6 +299,17 @@ class AnyRun(RuleBasedStateMachine):
         self.shell.append(data.draw(st.sampled_from(nonsense)))
         if not before.ended:
             assert attrs.evolve(self.shell.state, version=before.version) == before
+        self.shell.drive()
+
+    @rule(
+        messages=st.sampled_from(
+            [(AI("", "I", (ToolCall("x", "look", "{}"),)),), (ToolMessage("", "x", "look", "t"),), ()]
+        )
+    )
+    def somebody_signals_what_no_person_can_say(self, messages: tuple[Message, ...]) -> None:
+        before = self.shell.state.messages
+        self.shell.append(ev.RunSignalled(messages, MARIA))
+        assert self.shell.state.messages == before
         self.shell.drive()
 
     # ---- what always holds
@@ -341,6 +380,26 @@ class AnyRun(RuleBasedStateMachine):
         assert [event.index for event in first] == list(range(len(first)))
 
     @invariant()
+    def what_is_said_is_heard_once_and_in_order(self) -> None:
+        state = self.shell.state
+        heard = [str(message.content) for message in state.messages if "/signal-" in message.id]
+        unheard = [str(message.content) for signal in state.control.inbox for message in signal.messages]
+        assert [*heard, *unheard] == self.said
+        if state.phase is RunPhase.SUCCEEDED and not state.closing:
+            assert unheard == []
+
+    @invariant()
+    def nothing_begins_while_it_is_paused(self) -> None:
+        paused = False
+        for event in self.shell.events:
+            if isinstance(event, ev.PauseRequested):
+                paused = True
+            elif isinstance(event, ev.ResumeRequested | ev.CancelRequested):
+                paused = False
+            begins = ev.RunStarted | ev.ModelRequested | ev.ActionStarted | ev.ApprovalRequested | ev.RunSucceeded
+            assert not (paused and isinstance(event, begins))
+
+    @invariant()
     def replay_finds_no_difference(self) -> None:
         assert check(RUN, self.shell.events)[1] is None
 
@@ -358,7 +417,7 @@ class AnyRun(RuleBasedStateMachine):
         out = shell.model or shell.attempts or shell.queries or shell.left
         waits = any(due(step) is not None for step in decide(state))
         people = state.awaiting or any(action.phase is Phase.UNRESOLVED for action in state.batch)
-        assert out or waits or people
+        assert out or waits or people or state.control.pause is not None
         assert state.phase in {RunPhase.SUBMITTED, RunPhase.RUNNING}
 
 

@@ -25,8 +25,8 @@ from trouper import (
     tool,
 )
 from trouper.core.events import ActionInterrupted, ActionPlanned, ActionReceipted, ActionStarted, Principal
+from trouper.runtime import Task
 from trouper.runtime.agent import AgentActor
-from trouper.runtime.commands import Task
 from trouper.testing import ScriptedModel, call, calls
 from trouper.tools import Found, Unsure
 from trouper.tools._options import EffectName

@@ -13,7 +13,7 @@ from tests.runtime.house import House, house
 
 from trouper import AI, Agent, Limits, Run, Runtime, RuntimeOptions, tool
 from trouper.core.events import RunWaiting
-from trouper.runtime.commands import Task
+from trouper.runtime import Task
 from trouper.testing import ModelRequest, ScriptedModel, call, calls
 
 LIMIT = 5.0

@@ -11,12 +11,13 @@ from typing import TypedDict, Unpack, cast, get_args
 
 import click
 
+from trouper.cli.changing import AS, REASON, change_run, say_when
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import call_id, driven, find_action, find_run, opened, person
+from trouper.cli.journals import call_id, driven, find_action, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import action_json, fields, state_json
+from trouper.cli.plain import action_json
 from trouper.cli.text import action_text, claim, clean, count, quoted, who
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.state import Action, RunPhase, RunState
@@ -35,8 +36,6 @@ class Said(TypedDict):
     digest: str | None
 
 
-_AS = click.option("--as", "name", metavar="NAME", help="Who you are; your system user's name if left out.")
-_REASON = click.option("--reason", help="Why; it is recorded.")
 _DIGEST = click.option(
     "--digest", metavar="HEX", help="Decide only if the call is still the one shown with this digest (8 digits do)."
 )
@@ -45,8 +44,8 @@ _DIGEST = click.option(
 @command
 @JOURNAL
 @click.argument("action", callback=call_id)
-@_AS
-@_REASON
+@AS
+@REASON
 @_DIGEST
 @click.option("--arguments", metavar="JSON", help="Run with these arguments instead of the model's: a JSON object.")
 def approve(output: Output, /, journal: Path, action: str, *, arguments: str | None, **said: Unpack[Said]) -> Exit:
@@ -59,8 +58,8 @@ def approve(output: Output, /, journal: Path, action: str, *, arguments: str | N
 @command
 @JOURNAL
 @click.argument("action", callback=call_id)
-@_AS
-@_REASON
+@AS
+@REASON
 @_DIGEST
 def deny(output: Output, /, journal: Path, action: str, **said: Unpack[Said]) -> Exit:
     """Refuse a call; the model is told, with the reason."""
@@ -97,7 +96,7 @@ def _decide(output: Output, journal: Path, action: str, judgement: Judgement) ->
 @JOURNAL
 @click.argument("action", callback=call_id)
 @click.argument("verdict", type=click.Choice(get_args(Verdict)))
-@_AS
+@AS
 @click.option("--evidence", "--reason", help="What you found, and where you looked; it is recorded.")
 def resolve(
     output: Output, /, journal: Path, action: str, verdict: str, *, name: str | None, evidence: str | None
@@ -132,23 +131,17 @@ def _settle(
                 output.json({**action_json(state, found), "driven": driven(journal)})
             else:
                 output.result(styled(f"{clean(name)} {action_text(found)}"), styled(tell(found), "green"))
-                _say_when(output, journal, state)
+                say_when(output, journal, state)
         return Exit.OK
 
     return run_async(main)
 
 
-def _say_when(output: Output, journal: Path, state: RunState) -> None:
-    """A decision is recorded at once; that it is acted upon needs somebody who drives the journal."""
-    if not state.ended and driven(journal) is False:
-        output.note(styled("no process drives this journal: it takes effect when a runtime next opens it", "yellow"))
-
-
 @command
 @JOURNAL
 @click.argument("run_id", metavar="RUN")
-@_AS
-@_REASON
+@AS
+@REASON
 def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
     """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
 
@@ -164,27 +157,27 @@ def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
         done = "is cancelled" if state.ended else "ends as soon as what is under way has come to a known end"
         return f"cancelled by {who(by)} {claim(by)}{why}; it {done}"
 
-    return _change_run(output, journal, run_id, change, tell)
+    return change_run(output, journal, run_id, change, tell)
 
 
 @command
 @JOURNAL
 @click.argument("run_id", metavar="RUN")
-@_AS
-@_REASON
+@AS
+@REASON
 def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
-    """Let a run go on that failed for want of a model's reply.
+    """Let a run go on that is paused or failed.
 
-    That is: its model gave no answer, or its replies were cut off again and again. A run in any other state is left as
-    it is, with exit code 4.
+    Failed, that is, for want of a model's reply: its model gave no answer, or its replies were cut off again and again.
+    A run in any other state is left as it is, with exit code 4.
     """
 
     async def change(commands: Commands, found: str) -> RunState:
         before = await commands.state(found)
-        if not before.ended:
+        if not before.ended and before.control.pause is None:
             label = status(before).label
-            raise ConflictError(f"run {found} has not failed: it is {label}; nothing was recorded")
-        if before.phase is not RunPhase.FAILED:
+            raise ConflictError(f"run {found} is neither paused nor failed: it is {label}; nothing was recorded")
+        if before.ended and before.phase is not RunPhase.FAILED:
             raise ConflictError(f"run {found} is over: it has {before.phase.value}; it cannot be resumed")
         if before.failure == "step_limit":
             raise ConflictError(f"run {found} is at its step limit: `trouper raise-limit` lets it go on")
@@ -193,15 +186,15 @@ def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
     def tell(state: RunState) -> str:
         return f"goes on; it has taken {count(state.steps, 'step')}"
 
-    return _change_run(output, journal, run_id, change, tell)
+    return change_run(output, journal, run_id, change, tell)
 
 
 @command
 @JOURNAL
 @click.argument("run_id", metavar="RUN")
 @click.option("--steps", type=click.IntRange(min=1), required=True, help="How many more.")
-@_AS
-@_REASON
+@AS
+@REASON
 def raise_limit(
     output: Output, /, journal: Path, run_id: str, *, steps: int, name: str | None, reason: str | None
 ) -> Exit:
@@ -217,26 +210,4 @@ def raise_limit(
         limit = f" and has {count(state.limits.max_steps, 'step')} in all" if state.limits else ""
         return f"allowed {count(steps, 'more step')} by {who(person(name))}; it has taken {state.steps}{limit}"
 
-    return _change_run(output, journal, run_id, change, tell)
-
-
-def _change_run(
-    output: Output,
-    journal: Path,
-    run_id: str,
-    change: Callable[[Commands, str], Awaitable[RunState]],
-    tell: Callable[[RunState], str],
-) -> Exit:
-    async def main() -> Exit:
-        async with opened(journal) as opened_journal:
-            found = await find_run(opened_journal, run_id)
-            state = await change(Commands(opened_journal), found)
-            if output.as_json:
-                cancel = None if state.cancel is None else fields(state.cancel)
-                output.json({**state_json(state), "cancel": cancel, "driven": driven(journal)})
-            else:
-                output.result(styled(f"run {clean(found)} {tell(state)}"))
-                _say_when(output, journal, state)
-        return Exit.OK
-
-    return run_async(main)
+    return change_run(output, journal, run_id, change, tell)

@@ -20,8 +20,8 @@ from trouper.cli.command import command, run_async
 from trouper.cli.demo_backstage import PATIENCE, Backstage, Child, DemoError
 from trouper.cli.demo_world import CLOSE, LOOKUP, REQUEST, TICKET, World, lines
 from trouper.cli.journals import opened
+from trouper.cli.line import Line
 from trouper.cli.looking import Story, print_story, read_story
-from trouper.cli.narrate import Line
 from trouper.cli.output import Output, grid, styled, typed
 from trouper.cli.plain import SECOND
 from trouper.cli.text import count

@@ -1,10 +1,16 @@
-"""A line that tells of an event."""
+"""One event for people, and the texts that many events have in common."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
+from trouper.cli.text import count, quoted
+from trouper.core.conversation import Human, Message
+from trouper.core.conversation import text as text_of
+from trouper_journal import Erased
+
 ERASED_TEXT = "[erased]"
+RUNTIME = "runtime"
 
 
 @frozen
@@ -22,4 +28,21 @@ class Line:
     style: str = ""
 
 
-RUNTIME = "runtime"
+def said_text(text: str | Erased | None, limit: int | None) -> str:
+    """What somebody said, in quotes."""
+    return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", limit)
+
+
+def reason_text(text: str | Erased | None, limit: int | None) -> str:
+    """Why, behind a colon; nothing where nobody said."""
+    return "" if text is None else f": {said_text(text, limit)}"
+
+
+def asked_text(messages: tuple[Message, ...] | Erased, limit: int | None) -> str:
+    """What somebody asks for."""
+    if isinstance(messages, Erased):
+        return ERASED_TEXT
+    if len(messages) == 1 and isinstance(messages[0], Human):
+        return quoted(text_of(messages[0].content), limit)
+    last = f", the last: {quoted(text_of(messages[-1].content), limit)}" if messages else ""
+    return f"{count(len(messages), 'message')}{last}"

@@ -13,7 +13,8 @@ from trouper._clock import SystemClock
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import event_of, find_run, opened
-from trouper.cli.narrate import Line, Narrator
+from trouper.cli.line import Line
+from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.plain import SECOND, moment, record_json, state_json
 from trouper.cli.text import CUT, age, clean

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
-from trouper.cli.line import ERASED_TEXT, RUNTIME
+from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
 from trouper.cli.line import Line as Line
+from trouper.cli.narrate_control import CONTROL_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.plain import moment
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
-from trouper.core.conversation import Human, Message
-from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.state import known
 from trouper_journal import Erased, Record, Value, unpack_map
@@ -86,20 +85,21 @@ class Narrator:
         return name_text(self._tools.get(action, "tool"))
 
     def _said(self, text: str | Erased | None) -> str:
-        return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", self.limit)
+        return said_text(text, self.limit)
 
     def _reason(self, text: str | Erased | None) -> str:
-        return "" if text is None else f": {self._said(text)}"
+        return reason_text(text, self.limit)
 
     # ---- the run
 
     def submitted(self, event: ev.RunSubmitted) -> Line:
         """Somebody asked."""
-        asked = ERASED_TEXT if isinstance(event.input, Erased) else _asked(event.input, self.limit)
+        asked = asked_text(event.input, self.limit)
         by = known(event.by, None)
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
+        start = "" if event.start_at is None else f", not before {moment(event.start_at)}"
         trust = f"  {claim(by)}" if by else ""
-        return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{trust}", "person")
+        return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{start}{trust}", "person")
 
     def started(self, event: ev.RunStarted) -> Line:
         """The run was taken up."""
@@ -296,13 +296,6 @@ def _name_in(document: Mapping[str, Value]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _asked(messages: tuple[Message, ...], limit: int | None) -> str:
-    if len(messages) == 1 and isinstance(messages[0], Human):
-        return quoted(text_of(messages[0].content), limit)
-    last = f", the last: {quoted(text_of(messages[-1].content), limit)}" if messages else ""
-    return f"{count(len(messages), 'message')}{last}"
-
-
 def _base(base: ev.Base | None) -> str:
     if base is None:
         return ""
@@ -352,4 +345,4 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 }
 
 # Those that need nothing of what was told before.
-_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES}
+_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES, **CONTROL_SENTENCES}

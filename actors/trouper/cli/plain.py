@@ -127,6 +127,7 @@ def state_json(state: RunState) -> dict[str, object]:
         "failure": state.failure,
         "message": state.failure_message or None,
         "steps": state.steps,
+        "paused": None if state.control.pause is None else fields(state.control.pause),
         "usage": fields(state.usage),
         "drift": plain(state.drift),
         "awaiting": [action_json(state, action) for action in state.awaiting],

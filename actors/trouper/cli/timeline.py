@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trouper.cli.journals import system_user
-from trouper.cli.narrate import Line
+from trouper.cli.line import Line
 from trouper.cli.output import grid, styled, typed
 from trouper.cli.plain import SECOND, moment, plain
 from trouper.cli.text import claim, clean, count, duration, who
@@ -32,6 +32,8 @@ STYLES = {
 LABELS = {
     "running": "blue",
     "retrying": "blue",
+    "scheduled": "blue",
+    "paused": "yellow",
     "awaiting_approval": "yellow",
     "in_doubt": "yellow",
     "drifted": "yellow",
@@ -102,6 +104,9 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
         yield typed(
             command_line("run", Path("FILE:AGENT"), "--journal", str(journal), "--resume", state.run, "--adopt")
         )
+    if state.control.pause is not None and not state.ended:
+        yield styled("It is paused, and goes on with:")
+        yield typed(command_line("resume", journal, state.run, "--as", system_user()))
     if state.failure == "step_limit":
         yield styled("It can go on with more steps:")
         yield typed(command_line("raise-limit", journal, state.run, "--steps", "10", "--as", system_user()))

@@ -197,13 +197,13 @@ def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | Non
 
 
 def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
-    """Let a run go on that failed for want of a model's reply or because replies were cut off.
+    """Let a run go on that is paused, or failed for want of a model's reply or because replies were cut off.
 
     Raises:
         TrouperError: If it is over for another reason.
     """
     if not state.ended:
-        return Already()
+        return Already() if state.control.pause is None else ResumeRequested(by=by, reason=reason)
     if state.phase is not RunPhase.FAILED:
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
     if state.failure == "state":

@@ -11,6 +11,7 @@ from typing import Literal
 
 from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
+from trouper.core.decide_control import hears, held_back
 from trouper.core.state import RunState
 from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Start, Step, Succeed
 
@@ -29,8 +30,12 @@ def decide(state: RunState) -> tuple[Step, ...]:
         return tuple(_cancelling(state))
     if state.drift is not None:
         return ()
+    return held_back(state, _going_on(state))
+
+
+def _going_on(state: RunState) -> tuple[Step, ...]:
     if not state.started:
-        return (Start(),)
+        return (Start(state.control.start_at),)
     if state.halt is not None:
         return (Fail(state.halt.kind, state.halt.message),)
     if state.unplanned:
@@ -55,16 +60,18 @@ def _refusal(state: RunState) -> Literal["limit", "truncated"] | None:
 def _conversation(state: RunState) -> tuple[Step, ...]:
     """Between batches: ask the model, or end."""
     call = state.model
+    if call is not None and call.phase == "requested":
+        return ()
+    if heard := hears(state):
+        return heard
     if call is not None:
-        if call.phase == "requested":
-            return ()
         attempts = state.limits.model_attempts if state.limits else 1
         if call.phase == "failed" and (call.retry_at is None or call.attempt - call.spent >= attempts):
             return (Fail("model", call.message),)
         if call.phase == "lost" and call.attempt - call.spent >= attempts + LOSSES:
             return (Fail("model", wording.lost(call.attempt)),)
         return (RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at),)
-    if state.index > 0 and (state.closing or not _called(state)):
+    if state.index > 0 and (state.closing or _answered(state)):
         return (Succeed(),)
     if state.truncations >= TRUNCATIONS:
         return (Fail("truncated", wording.cut_off(state.truncations)),)
@@ -75,9 +82,9 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
     return (RequestModel(state.index, 1),)
 
 
-def _called(state: RunState) -> bool:
-    """Whether the last message is a tool's: a batch has just been closed."""
-    return bool(state.messages) and state.messages[-1].role == "tool"
+def _answered(state: RunState) -> bool:
+    """Whether the model has the last word: no batch has been closed since, and nobody has said anything."""
+    return not state.messages or state.messages[-1].role == "ai"
 
 
 def _cancelling(state: RunState) -> Iterator[Step]:

@@ -28,6 +28,9 @@ from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
+from trouper.core.control_events import PauseRequested as PauseRequested
+from trouper.core.control_events import RunHeard as RunHeard
+from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.state_events import StateChanged as StateChanged
 from trouper.core.state_events import StateOp as StateOp
@@ -77,6 +80,7 @@ class RunSubmitted:
         by: Who asked.
         base: The history that it shall start from, or None.
         state: Named state to begin with, or None.
+        start_at: Before this moment it does not start (ns UTC); None for at once.
     """
 
     agent: str
@@ -86,6 +90,7 @@ class RunSubmitted:
     by: Content[Principal | None] = None
     base: Base | None = None
     state: Content[dict[str, Value] | None] = None
+    start_at: int | None = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -218,7 +223,7 @@ class BudgetRaised:
 @event("run.resume_requested", schema=1)
 @frozen
 class ResumeRequested:
-    """Somebody wants a run to go on that failed for want of a model's reply, or because replies were cut off."""
+    """Somebody wants a run to go on that is paused, or failed for want of a model's reply or by replies cut off."""
 
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
@@ -289,9 +294,12 @@ REGISTRY = EventRegistry(
         ActionReturnedLate,
         CancelRequested,
         BudgetRaised,
+        PauseRequested,
         ResumeRequested,
         StateChanged,
         StateRefused,
+        RunSignalled,
+        RunHeard,
         RunWaiting,
         RunSucceeded,
         RunFailed,

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import events as ev
+from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch
+from trouper.core.evolve_control import CONTROL_STEPS, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import (
@@ -53,6 +55,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         chain=chain,
         erased=isinstance(event.input, Erased),
         named=known(event.state, None) or {},
+        control=NO_CONTROL if event.start_at is None else Control(start_at=event.start_at),
     )
 
 
@@ -179,7 +182,7 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
 
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
     if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state"}:
-        return advanced(state)
+        return advanced(unpaused(state))
     call = state.model
     if call is not None:
         call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
@@ -215,6 +218,7 @@ def _cancelled(state: RunState, _event: ev.RunCancelled) -> RunState:
 _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
     **STATE_STEPS,
+    **CONTROL_STEPS,
     ev.RunSubmitted: _submitted,
     ev.RunStarted: _started,
     ev.DefinitionAdopted: _adopted,

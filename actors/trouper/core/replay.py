@@ -81,12 +81,17 @@ def _doubted(step: Step, event: ev.ActionUnresolved) -> bool:
     return isinstance(step, steps.Doubt | steps.StartAction) and step.action == event.action
 
 
+def _heard(step: Step, event: ev.RunHeard) -> bool:
+    return isinstance(step, steps.Hear) and step.through == event.through
+
+
 def _failed(step: Step, event: ev.RunFailed) -> bool:
     return isinstance(step, steps.Fail) and step.kind == event.kind
 
 
 _INTENTS: dict[type, Callable[..., bool]] = {
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
+    ev.RunHeard: _heard,
     ev.ModelRequested: _requested,
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,

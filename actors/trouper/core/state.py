@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from attrs import field, frozen
 
 from trouper.core.base import Base
+from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Message
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
@@ -180,6 +181,7 @@ class RunState:
         named: The named state, as plain values; never changed in place.
         halt: Why the run must fail, where that was found outside of the rules.
         drift: What differs between the pinned definition and today's, while the run waits for that.
+        control: What people asked of it beside its task.
     """
 
     run: str
@@ -216,6 +218,7 @@ class RunState:
     erased: bool = False
     named: Mapping[str, Value] = field(factory=dict)
     halt: Halt | None = None
+    control: Control = NO_CONTROL
 
     @property
     def ended(self) -> bool:

@@ -13,6 +13,8 @@ AWAITING = "awaiting_approval"
 IN_DOUBT = "in_doubt"
 DRIFTED = "drifted"
 RETRYING = "retrying"
+PAUSED = "paused"
+SCHEDULED = "scheduled"
 ENDED_IN_DOUBT = "-in-doubt"
 
 AT_ONCE = 0
@@ -31,9 +33,9 @@ class Status:
     """Label and alarm of a run's stream.
 
     Attributes:
-        label: What people must do about it first, if anything: ``drifted``, ``in_doubt``, ``awaiting_approval``; else
-            ``running`` or ``retrying``; or how it ended. A run that ended with calls in doubt says so behind that:
-            ``cancelled-in-doubt``.
+        label: What people must do about it first, if anything: ``drifted``, ``paused``, ``in_doubt``,
+            ``awaiting_approval``; else ``running``, ``retrying`` or ``scheduled``; or how it ended. A run that ended
+            with calls in doubt says so behind that: ``cancelled-in-doubt``.
         wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
             for another definition, or None.
     """
@@ -53,7 +55,8 @@ def status(state: RunState) -> Status:
     moments = [due(step) for step in decide(state)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
-    return Status(_label(state, RETRYING), min((moment for moment in moments if moment is not None), default=None))
+    waits = RETRYING if state.started else SCHEDULED
+    return Status(_label(state, waits), min((moment for moment in moments if moment is not None), default=None))
 
 
 def next_alarm(state: RunState) -> int | None:
@@ -71,6 +74,8 @@ def under_way(state: RunState) -> bool:
 def _label(state: RunState, otherwise: str) -> str:
     if state.cancel is not None:
         return RUNNING
+    if state.control.pause is not None:
+        return PAUSED
     if state.in_doubt:
         return IN_DOUBT
     return AWAITING if state.awaiting else otherwise

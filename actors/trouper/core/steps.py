@@ -14,6 +14,15 @@ from attrs import frozen
 class Start:
     """Pin the definition and take the run up."""
 
+    not_before: int | None = None
+
+
+@frozen
+class Hear:
+    """Make what was sent to the run part of its conversation, up to the signal of that version."""
+
+    through: int
+
 
 @frozen
 class RequestModel:
@@ -123,6 +132,7 @@ class EndCancelled:
 
 Step: TypeAlias = (
     Start
+    | Hear
     | RequestModel
     | AbandonModel
     | Plan
@@ -141,4 +151,4 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    return step.not_before if isinstance(step, RequestModel | Expire | StartAction) else None
+    return step.not_before if isinstance(step, Start | RequestModel | Expire | StartAction) else None

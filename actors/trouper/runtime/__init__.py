@@ -2,9 +2,10 @@
 
 from trouper.runtime.commands import Commands as Commands
 from trouper.runtime.commands import PendingApproval as PendingApproval
-from trouper.runtime.commands import Task as Task
 from trouper.runtime.desk import DriftPolicy as DriftPolicy
 from trouper.runtime.options import RuntimeOptions as RuntimeOptions
 from trouper.runtime.results import RunResult as RunResult
 from trouper.runtime.run import Run as Run
 from trouper.runtime.runtime import Runtime as Runtime
+from trouper.runtime.tasks import SubmitOptions as SubmitOptions
+from trouper.runtime.tasks import Task as Task

@@ -6,12 +6,12 @@ nobody else appended meanwhile; else it looks again. None of it needs the agent'
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from attrs import field, frozen
 
 from trouper._clock import Clock, SystemClock
-from trouper._ids import Entropy, SystemEntropy, ulid
+from trouper._ids import Entropy, SystemEntropy
 from trouper.core.commands import (
     Already,
     Judgement,
@@ -25,31 +25,29 @@ from trouper.core.commands import (
     resume_run,
     split_action_id,
 )
+from trouper.core.control_commands import pause_run, steer_run
+from trouper.core.control_events import RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
-from trouper.core.events import DefinitionRecorded, Principal, RunSubmitted
+from trouper.core.events import DefinitionRecorded, Principal
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, RunState
-from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, status
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, PAUSED, status
 from trouper.errors import (
     ApprovalError,
     ArgumentsError,
     EditError,
-    IdempotencyConflict,
-    InvalidValue,
     JournalCorrupt,
     UnknownEvent,
     UnknownRun,
     VersionConflict,
 )
 from trouper.runtime.histories import Histories
-from trouper.runtime.tasks import Submission as Submission
-from trouper.runtime.tasks import Task as Task
-from trouper.runtime.tasks import messages_of, state_of, task_digest
+from trouper.runtime.submitting import begin
+from trouper.runtime.tasks import Submission, Task, check_command_id, principal, said, said_digest
 from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
-_SALT = 32
 
 
 @frozen
@@ -76,20 +74,6 @@ class PendingApproval:
     effect: str
     requested_by: str | None
     expires_at: int | None
-
-
-def principal(by: Principal | str) -> Principal:
-    """Who does something, where a name will do.
-
-    Raises:
-        InvalidValue: Nobody is named.
-    """
-    who = Principal(by) if isinstance(by, str) else by
-    if not isinstance(who, Principal):
-        raise InvalidValue("by", f"{type(who).__name__} is neither a name nor a Principal")
-    if not who.id:
-        raise InvalidValue("by", "is empty: the record must say who it was")
-    return who
 
 
 def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
@@ -157,7 +141,7 @@ class Commands:
         """All calls that wait for a person, oldest run first; runs that cannot be read here are left out."""
         found: list[PendingApproval] = []
         now = self.clock.now()
-        for label in (AWAITING, IN_DOUBT, DRIFTED):
+        for label in (AWAITING, IN_DOUBT, DRIFTED, PAUSED):
             async for head in self.runs(label):
                 try:
                     state = await self.state(head.stream.removeprefix("run/"))
@@ -177,41 +161,46 @@ class Commands:
             InvalidValue: The input cannot be journaled, or the command id is none.
             UnknownRun: The history that it shall start from does not exist.
         """
-        if task.base is not None:
-            # At the door: a run with a history that does not exist could never be taken up.
-            await self.histories.pin(task.base)
-        run = ulid(self.clock.now(), self.entropy)
-        salt = self.entropy.token(_SALT)
-        messages = messages_of(run, task.input)
-        event = RunSubmitted(task.agent, task.limits, messages, salt, task.by, task.base, state_of(task))
-        state = evolve(RunState(run), event)
-        stream = f"run/{run}"
-        write = Write(stream, [event], expected=0, label=status(state).label, domain=Domain(stream, salt))
-        if command_id is None:
-            await self.journal.commit([write])
-            return Submission(run, repeated=False, state=state)
-        if not isinstance(command_id, str) or not command_id:
-            # An empty one would make one command of all that came without an id; another type has no one text.
-            raise InvalidValue("command_id", f"{command_id!r} is not a text of at least one character")
-        name = f"submit:{command_id}"
-        try:
-            done = await self.journal.commit([write], key=Key(name, task_digest(salt, task)))
-        except IdempotencyConflict:
-            return await self._known(name, task)
-        return Submission(done.records[0].stream.removeprefix("run/"), done.repeated, None if done.repeated else state)
+        return await begin(self, task, command_id)
 
-    async def _known(self, name: str, task: Task) -> Submission:
-        """The digest is keyed with the first run's own salt: only with that can the tasks be compared."""
-        found = await self.journal.find(name)
-        if found is None:
-            raise UnknownRun(f"key {name} has no records")
-        run = found.records[0].stream.removeprefix("run/")
-        first = self.journal.registry.decode(found.records[0])
-        salt = first.salt if isinstance(first, RunSubmitted) and isinstance(first.salt, bytes) else b""
-        done = await self.journal.commit(
-            [Write(f"run/{run}", [first], expected=0)], key=Key(name, task_digest(salt, task))
-        )
-        return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
+    # ---- steering
+
+    async def steer(
+        self, run: str, said_now: str | Sequence[Message], *, by: Principal, command_id: str | None = None
+    ) -> RunState:
+        """Send messages to a run under way: it hears them, in order, before it next asks its model.
+
+        Args:
+            run: The run's id.
+            said_now: Text, or messages of a person (`Human`, `System`); ids in them are replaced.
+            by: Who says it.
+            command_id: Makes the call idempotent within the run: what is repeated has no second effect.
+
+        Returns:
+            The run as it stands afterwards.
+
+        Raises:
+            UnknownRun: No such run.
+            SteerError: The run is over or about to be, or has too many messages unheard.
+            IdempotencyConflict: The command id was used for other words.
+            InvalidValue: Nothing is said, or something that cannot be journaled.
+        """
+        principal(by)
+        messages = said(said_now)
+        if command_id is None:
+            return await self._append(run, lambda state: steer_run(state, messages, by=by))
+        check_command_id(command_id)
+        state = await self.state(run)
+        key = Key(f"signal:{run}:{command_id}", said_digest(state.salt, messages))
+        if await self.journal.find(key.name) is not None:
+            # The run may be over by now: what was said before is known all the same.
+            await self.journal.commit([Write(f"run/{run}", [RunSignalled(messages, by)])], key=key)
+            return state
+        return await self._append(run, lambda state: steer_run(state, messages, by=by), key)
+
+    async def pause(self, run: str, *, by: Principal, reason: str | None) -> RunState:
+        """Have a run begin nothing more until it is resumed; see `pause_run`."""
+        return await self._append(run, lambda state: pause_run(state, by=by, reason=reason))
 
     # ---- deciding
 
@@ -279,10 +268,10 @@ class Commands:
         return await self._append(run, lambda state: raise_limit(state, steps, by=by, reason=reason))
 
     async def resume(self, run: str, *, by: Principal, reason: str | None) -> RunState:
-        """Let a failed run go on; see `resume_run`."""
+        """Let a paused or failed run go on; see `resume_run`."""
         return await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
 
-    async def _append(self, run: str, rule: Callable[[RunState], object]) -> RunState:
+    async def _append(self, run: str, rule: Callable[[RunState], object], key: Key | None = None) -> RunState:
         while True:
             state = await self.state(run)
             event = rule(state)
@@ -297,7 +286,7 @@ class Commands:
                 domain=Domain(f"run/{run}", state.salt) if state.salt else None,
             )
             try:
-                await self.journal.commit([write])
+                await self.journal.commit([write], key=key)
             except VersionConflict:
                 continue
             return after

@@ -109,6 +109,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionReceipted(action, attempt, outcome, evidence, text)
         case st.Doubt(action, attempt, text):
             return ev.ActionUnresolved(action, attempt, text)
+        case st.Hear(through):
+            return ev.RunHeard(through)
         case st.Succeed():
             return ev.RunSucceeded()
         case st.Fail(kind, message):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, final
 
 from trouper.core.conversation import Message
@@ -45,6 +45,25 @@ class Host(Protocol):
 
     async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Allow more steps."""
+        ...
+
+    async def steer(
+        self,
+        run: str,
+        input: str | Sequence[Message],
+        *,
+        by: Principal | str = "",
+        command_id: str | None = None,
+    ) -> None:
+        """Say something to a run under way."""
+        ...
+
+    async def pause(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Have a run begin nothing more."""
+        ...
+
+    async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Let a run go on."""
         ...
 
 
@@ -137,3 +156,37 @@ class Run:
     async def raise_limit(self, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Allow more steps; a run that had failed at its limit goes on."""
         await self._runtime.raise_limit(self.id, steps, by=by, reason=reason)
+
+    async def steer(
+        self, input: str | Sequence[Message], *, by: Principal | str = "", command_id: str | None = None
+    ) -> None:
+        """Say something to the run while it is under way.
+
+        It enters the conversation at the next place where that is valid for the wire: after the calls of a reply have
+        all been answered, and before the next request, a repeated one included. A run whose last reply would end it
+        hears it first and goes on. When this returns, what was said is in the journal; it is heard exactly once, in
+        order, also after a restart. An approval that is open stays open: free text approves nothing.
+
+        Args:
+            input: Text, or messages of a person (`Human`, `System`); ids in them are replaced.
+            by: Who says it.
+            command_id: Makes the call idempotent within the run: what is repeated has no second effect.
+
+        Raises:
+            SteerError: The run is over or about to be, or has too many messages unheard.
+            IdempotencyConflict: The command id was used for other words.
+            InvalidValue: Nothing is said, or something that cannot be journaled.
+        """
+        await self._runtime.steer(self.id, input, by=by, command_id=command_id)
+
+    async def pause(self, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Have the run begin nothing more until `resume`: no request, no attempt at a call.
+
+        What is under way ends and is recorded; approvals can be decided and expire; the run leaves memory, and stays
+        paused over restarts. A run that is over, or being cancelled, is left as it is.
+        """
+        await self._runtime.pause(self.id, by=by, reason=reason)
+
+    async def resume(self, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Let the run go on that is paused, or failed for want of a reply; see `Runtime.resume`."""
+        await self._runtime.resume(self.id, by=by, reason=reason)

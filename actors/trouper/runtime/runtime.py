@@ -7,28 +7,28 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, final
 
-from attrs import define, frozen
+from attrs import define
 
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy
 from trouper.agent import Agent
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
-from trouper.core.events import REGISTRY, DefinitionAdopted, DriverStarted, Limits, Principal
-from trouper.core.evolve import evolve
+from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
 from trouper.core.state import Action, RunState
-from trouper.core.status import status
-from trouper.errors import DefinitionError, InvalidValue, RuntimeStopped, UnknownAgent, VersionConflict
+from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
-from trouper.runtime.commands import Commands, PendingApproval, Task, principal
+from trouper.runtime.adopting import adopt
+from trouper.runtime.commands import Commands, PendingApproval
 from trouper.runtime.desk import Desk
+from trouper.runtime.opening import KnownSecrets, Toolboxes, by_name
 from trouper.runtime.options import RuntimeOptions
-from trouper.runtime.planning import definition_writes
 from trouper.runtime.run import Run
 from trouper.runtime.stage import Stage
 from trouper.runtime.stream import RunStream
-from trouper.tools import defaults_of, misfits, view
-from trouper_journal import Domain, Journal, Value, Write
+from trouper.runtime.tasks import SubmitOptions, Task, principal
+from trouper.tools import misfits, view
+from trouper_journal import Journal, Value
 
 
 @final
@@ -73,7 +73,7 @@ class Runtime:
         """
         options = options or RuntimeOptions()
         clock = clock or SystemClock()
-        _by_name(agents)
+        by_name(agents)
         async with (
             Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal) as journal,
             Runtime.over(journal, agents, secrets=secrets, clock=clock, entropy=entropy, options=options) as runtime,
@@ -109,12 +109,12 @@ class Runtime:
         options = options or RuntimeOptions()
         clock = clock or SystemClock()
         entropy = entropy or SystemEntropy()
-        known = _by_name(agents)
+        known = by_name(agents)
         async with journal.drive(options.node) as fence:
             stage = Stage(options.max_active, options.drain)
             # The epoch in each record's meta leads here, to the process that wrote it.
             await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
-            commands = Commands(journal, clock, entropy, _Toolboxes(known).validate)
+            commands = Commands(journal, clock, entropy, Toolboxes(known).validate)
             desk = Desk(
                 journal=journal,
                 histories=commands.histories,
@@ -122,7 +122,7 @@ class Runtime:
                 clock=clock,
                 random=entropy.fraction,
                 agents=known,
-                secrets=_secrets(secrets or {}),
+                secrets=KnownSecrets(secrets or {}),
                 drift=options.drift,
                 audience=stage,
             )
@@ -139,7 +139,7 @@ class Runtime:
         command_id: str | None = None,
         limits: Limits | None = None,
         by: Principal | str | None = None,
-        state: Mapping[str, object] | None = None,
+        options: SubmitOptions | None = None,
     ) -> Run:
         """Ask an agent to do something. When this returns, the run is in the journal and will be driven to its end.
 
@@ -150,7 +150,7 @@ class Runtime:
                 the same run.
             limits: Limits instead of the agent's own.
             by: Who asks.
-            state: What keys of the agent's named state begin with, in place of their defaults.
+            options: When, and under which conditions.
 
         Raises:
             UnknownAgent: No agent of that name was given to this runtime.
@@ -163,10 +163,10 @@ class Runtime:
         if not isinstance(agent, str) or agent not in self._desk.agents:
             names = ", ".join(self._desk.agents) or "none"
             raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
-        given = dict(state or {})
-        if wrong := misfits(self._desk.agents[agent].state, given):
+        options = SubmitOptions() if options is None else options
+        if wrong := misfits(self._desk.agents[agent].state, dict(options.state)):
             raise InvalidValue("state", wrong)
-        task = Task(agent, input, limits, None if by is None else principal(by), state=given)
+        task = Task(agent, input, limits, None if by is None else principal(by), options=options)
         done = await self.commands.submit(task, command_id)
         if not done.repeated:
             await self._stage.admit(done.run, done.state)
@@ -253,13 +253,39 @@ class Runtime:
         await self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Let a run go on that failed because its model gave no reply, or replies that were cut off again and again.
+        """Let a run go on that is paused, or failed because its model gave no reply or replies that were cut off.
 
         Raises:
             TrouperError: It is over for another reason, or at its step limit (use `raise_limit`).
         """
         self._check()
         await self.commands.resume(run, by=principal("api" if by == "" else by), reason=reason)
+        await self._stage.admit(run)
+
+    async def steer(
+        self,
+        run: str,
+        input: str | Sequence[Message],
+        *,
+        by: Principal | str = "",
+        command_id: str | None = None,
+    ) -> None:
+        """Say something to a run under way. It hears it, in order, before it next asks its model; see `Run.steer`.
+
+        Raises:
+            UnknownRun: No such run.
+            SteerError: It is over or about to be, or has too many messages unheard.
+            IdempotencyConflict: The command id was used for other words.
+            InvalidValue: Nothing is said, or something that cannot be journaled.
+        """
+        self._check()
+        await self.commands.steer(run, input, by=principal("api" if by == "" else by), command_id=command_id)
+        await self._stage.admit(run)
+
+    async def pause(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Have a run begin nothing more until it is resumed; see `Run.pause`."""
+        self._check()
+        await self.commands.pause(run, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:
@@ -270,40 +296,8 @@ class Runtime:
             UnknownAgent: Its agent is not registered here.
         """
         self._check()
-        while True:
-            state = await self.commands.state(run)
-            agent = self._desk.agents.get(state.agent)
-            if agent is None:
-                raise UnknownAgent(f"run {run} belongs to agent {state.agent!r}, which is not registered here")
-            definition = agent.definition
-            if state.ended or not state.started or state.definition == definition.digest:
-                return
-            event = DefinitionAdopted(
-                definition.digest,
-                definition.contract_digest,
-                definition.prose_digest,
-                principal(by),
-                agent.terms,
-                defaults_of(agent.state),
-            )
-            own = Write(
-                f"run/{run}",
-                [event],
-                expected=state.version,
-                label=status(evolve(state, event)).label,
-                domain=Domain(f"run/{run}", state.salt),
-            )
-            if documents := definition_writes(self._desk, agent):
-                try:
-                    await self.journal.commit(documents, fence=self._desk.fence)
-                except VersionConflict:
-                    self._desk.recorded.add(definition.digest)
-            try:
-                await self.journal.commit([own])
-            except VersionConflict:
-                continue
+        if await adopt(self.commands, self._desk, run, principal(by)):
             await self._stage.admit(run)
-            return
 
     # ---- looking
 
@@ -333,42 +327,3 @@ class Runtime:
             raise self._stage.failure
         if self._desk.draining:
             raise RuntimeStopped("the runtime is stopping")
-
-
-def _by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
-    known: dict[str, Agent] = {}
-    for agent in agents:
-        if not isinstance(agent, Agent):
-            raise DefinitionError(f"{agent!r} is not an agent")
-        if agent.name in known:
-            raise DefinitionError(f"two agents are called {agent.name}")
-        try:
-            # Settings are free-form: what cannot be written down must not come out when a run is under way.
-            _ = agent.definition
-        except InvalidValue as error:
-            raise DefinitionError(f"agent {agent.name} cannot be journaled: {error}") from error
-        known[agent.name] = agent
-    return known
-
-
-@frozen
-class _Toolboxes:
-    agents: Mapping[str, Agent]
-
-    def validate(self, agent: str, tool: str, arguments: Mapping[str, Value]) -> None:
-        """Refuse what the tool of today would refuse."""
-        known = self.agents.get(agent)
-        found = known.toolbox.get(tool) if known is not None else None
-        if found is not None:
-            found.validate(arguments)
-
-
-class _secrets:  # noqa: N801 -- a function with data
-    def __init__(self, known: Mapping[str, str]) -> None:
-        self._known = known
-
-    def __call__(self, name: str) -> str:
-        return self._known[name]
-
-    def __repr__(self) -> str:
-        return "<secrets>"

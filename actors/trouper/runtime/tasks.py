@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 
 import attrs
 from attrs import field, frozen
 
+from trouper._moments import nanoseconds
 from trouper.core.base import Base
 from trouper.core.conversation import AI, Human, Message, System, ToolCall, ToolMessage, add_messages
 from trouper.core.digests import message_value
@@ -32,6 +34,31 @@ class Submission:
     state: RunState | None = None
 
 
+def _moment(moment: dt.datetime | int | None, name: str) -> int | None:
+    return None if moment is None else nanoseconds(moment, name)
+
+
+def _start_at(moment: dt.datetime | int | None) -> int | None:
+    return _moment(moment, "start_at")
+
+
+@frozen
+class SubmitOptions:
+    """When an agent is to do what is asked, and under which conditions.
+
+    Attributes:
+        start_at: Not before this moment, a datetime with its time zone or ns UTC; None for at once. Until then the run
+            is ``scheduled``, and can be cancelled as ever.
+        state: What keys of the agent's named state begin with, in place of their defaults.
+
+    Raises:
+        InvalidValue: Something that is no moment.
+    """
+
+    start_at: int | None = field(default=None, converter=_start_at)
+    state: Mapping[str, object] = field(factory=dict)
+
+
 @frozen
 class Task:
     """What is asked of an agent.
@@ -42,7 +69,7 @@ class Task:
         limits: Limits instead of the agent's own.
         by: Who asks.
         base: The history that the run shall start from, or None.
-        state: What keys of the agent's named state begin with.
+        options: When, and under which conditions.
     """
 
     agent: str
@@ -50,7 +77,21 @@ class Task:
     limits: Limits | None = None
     by: Principal | None = None
     base: Base | None = None
-    state: Mapping[str, object] = field(factory=dict)
+    options: SubmitOptions = field(factory=SubmitOptions)
+
+
+def principal(by: Principal | str) -> Principal:
+    """Who does something, where a name will do.
+
+    Raises:
+        InvalidValue: Nobody is named.
+    """
+    who = Principal(by) if isinstance(by, str) else by
+    if not isinstance(who, Principal):
+        raise InvalidValue("by", f"{type(who).__name__} is neither a name nor a Principal")
+    if not who.id:
+        raise InvalidValue("by", "is empty: the record must say who it was")
+    return who
 
 
 def messages_of(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]:
@@ -73,6 +114,26 @@ def messages_of(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]
         for number, message in enumerate(given)
     ]
     return add_messages((), named)
+
+
+def said(given: str | Sequence[Message]) -> tuple[Message, ...]:
+    """What a person says to a run under way, as messages; the run gives them their ids.
+
+    Raises:
+        InvalidValue: There is none, or one that no person can say, or that cannot be journaled.
+    """
+    if given == "":
+        raise InvalidValue("input", "is empty: nothing is said")
+    messages = messages_of("said", given)
+    for number, message in enumerate(messages):
+        if not isinstance(message, Human | System):
+            raise InvalidValue(f"input[{number}]", f"{type(message).__name__} is not for a person to say")
+    return tuple(attrs.evolve(message, id="") for message in messages)
+
+
+def said_digest(salt: bytes, messages: Sequence[Message]) -> bytes:
+    """Digest of what a person says, under the run's salt."""
+    return content_digest(salt, [message_value(message) for message in messages])
 
 
 def _check_message(message: object, path: str) -> None:
@@ -105,12 +166,30 @@ def task_digest(salt: bytes, task: Task) -> bytes:
         asked.append([task.limits.max_steps, task.limits.on_limit, task.limits.model_attempts])
     if task.base is not None:
         asked.append([[ref.run, ref.version, ref.whole, ref.skip, ref.take] for ref in task.base.refs])
-    if task.state:
+    if task.options.state:
         asked.append({"state": state_of(task)})
+    if options := _asked_options(task.options):
+        asked.append(options)
     return content_digest(salt, asked)
 
 
 def state_of(task: Task) -> dict[str, Value] | None:
     """The named state that a run shall begin with, as it is journaled."""
-    given = to_value(task.state)
+    given = to_value(task.options.state)
     return given if isinstance(given, dict) and given else None
+
+
+def _asked_options(options: SubmitOptions) -> dict[str, Value]:
+    """The options that say something."""
+    return {} if options.start_at is None else {"start_at": options.start_at}
+
+
+def check_command_id(command_id: object) -> None:
+    """Refuse what is no command id.
+
+    Raises:
+        InvalidValue: It is not a text, or empty.
+    """
+    if not isinstance(command_id, str) or not command_id:
+        # An empty one would make one command of all that came without an id; another type has no one text.
+        raise InvalidValue("command_id", f"{command_id!r} is not a text of at least one character")

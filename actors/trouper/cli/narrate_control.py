@@ -1,0 +1,31 @@
+"""What people ask of a run beside its task, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from trouper.cli.line import RUNTIME, Line, asked_text, reason_text
+from trouper.cli.text import claim, who
+from trouper.core import events as ev
+from trouper.core.state import known
+
+
+def _signalled(event: ev.RunSignalled, limit: int | None) -> Line:
+    by = known(event.by, None)
+    return Line(who(by), f"says {asked_text(event.messages, limit)}  {claim(by)}", "person")
+
+
+def _heard(event: ev.RunHeard, _: int | None) -> Line:
+    return Line(RUNTIME, f"what was said up to event {event.through} is part of the conversation", "dim")
+
+
+def _pause_requested(event: ev.PauseRequested, limit: int | None) -> Line:
+    by = known(event.by, None)
+    return Line(who(by), f"pauses the run{reason_text(event.reason, limit)}  {claim(by)}", "person")
+
+
+CONTROL_SENTENCES: Mapping[type, Callable[..., Line]] = {
+    ev.RunSignalled: _signalled,
+    ev.RunHeard: _heard,
+    ev.PauseRequested: _pause_requested,
+}

@@ -1,0 +1,39 @@
+"""What is said to a run under way, and when it starts, sleeps and ends: steering, pauses, timers, deadlines."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from trouper.core.conversation import Message
+from trouper.core.terms import Principal
+from trouper_journal import Content, event
+
+
+@event("run.signalled", schema=1)
+@frozen
+class RunSignalled:
+    """Somebody sent messages to a run under way; it hears them before it next asks its model."""
+
+    messages: Content[tuple[Message, ...]] = ()
+    by: Content[Principal | None] = None
+
+
+@event("run.heard", schema=1, driver=True)
+@frozen
+class RunHeard:
+    """What had been sent to the run became part of its conversation, in this place.
+
+    Attributes:
+        through: Version of the last `RunSignalled` that it heard; all before it that were not heard yet come with it.
+    """
+
+    through: int
+
+
+@event("run.pause_requested", schema=1)
+@frozen
+class PauseRequested:
+    """Somebody wants the run to begin nothing more until it is resumed."""
+
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None

@@ -1,0 +1,26 @@
+"""The rules for what people ask of a run beside its task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trouper.core.state import RunState
+from trouper.core.steps import Close, Doubt, Expire, Hear, Step
+
+# What a paused run does all the same: what was under way comes to its end, and nothing begins by any of it.
+_IN_A_PAUSE = (Expire, Close, Doubt)
+
+
+def hears(state: RunState) -> tuple[Step, ...]:
+    """Between batches: take in what was sent to the run; empty where there is nothing, or nobody to answer it."""
+    # The answer to a run's closing request is its last word: another request would go beyond the limit.
+    if not state.control.inbox or state.closing:
+        return ()
+    return (Hear(state.control.inbox[-1].version),)
+
+
+def held_back(state: RunState, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """What is left of the steps while the run is paused; all of them where it is not."""
+    if state.control.pause is None:
+        return tuple(steps)
+    return tuple(step for step in steps if isinstance(step, _IN_A_PAUSE))

@@ -1,0 +1,57 @@
+"""The fold of what people ask of a run beside its task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from trouper.core import control_events as ev
+from trouper.core.control import Pause, Signal
+from trouper.core.conversation import Human, System
+from trouper.core.folding import advanced, changed, say
+from trouper.core.state import RunState, known
+from trouper_journal import Erased
+
+
+def _signalled(state: RunState, event: ev.RunSignalled) -> RunState:
+    if state.ended:
+        return advanced(state)
+    version = state.version + 1
+    # Anyone may append: what only a model or a tool can say would make the history invalid for the wire.
+    said = [message for message in known(event.messages, ()) if isinstance(message, Human | System)]
+    messages = tuple(
+        attrs.evolve(message, id=f"{state.run}/signal-{version}.{number}") for number, message in enumerate(said)
+    )
+    signal = Signal(version, messages, known(event.by, None))
+    control = attrs.evolve(state.control, inbox=(*state.control.inbox, signal))
+    return advanced(state, control=control, erased=state.erased or isinstance(event.messages, Erased))
+
+
+def _heard(state: RunState, event: ev.RunHeard) -> RunState:
+    inbox = state.control.inbox
+    heard = tuple(message for signal in inbox if signal.version <= event.through for message in signal.messages)
+    rest = tuple(signal for signal in inbox if signal.version > event.through)
+    messages, chain = say(state, heard)
+    return advanced(state, messages=messages, chain=chain, control=attrs.evolve(state.control, inbox=rest))
+
+
+def _pause_requested(state: RunState, event: ev.PauseRequested) -> RunState:
+    if state.ended or state.cancel is not None or state.control.pause is not None:
+        return advanced(state)
+    pause = Pause(known(event.by, None), known(event.reason, None))
+    return advanced(state, control=attrs.evolve(state.control, pause=pause))
+
+
+def unpaused(state: RunState) -> RunState:
+    """The state without its pause."""
+    if state.control.pause is None:
+        return state
+    return changed(state, control=attrs.evolve(state.control, pause=None))
+
+
+CONTROL_STEPS: dict[type, Callable[..., RunState]] = {
+    ev.RunSignalled: _signalled,
+    ev.RunHeard: _heard,
+    ev.PauseRequested: _pause_requested,
+}

@@ -1,0 +1,53 @@
+"""A run under way, steered, paused and resumed from another process than the daemon's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Journals
+from tests.cli.program import called, complaint, daemon, objects, ok, ok_called, one_object
+
+
+def test_a_paused_and_steered_run_goes_on_in_the_next_daemon(tmp_path: Path, journals: Journals) -> None:
+    run = journals.waiting(journal := tmp_path / "agents.db")
+    said = ok("pause", journal, run[:12], "--as", "maria", "--reason", "lunch")
+    assert f"run {run} paused by maria" in said
+    assert '"lunch"; `trouper resume` lets it go on' in said
+    assert [each["label"] for each in objects(ok_called("runs", journal, "--json"))] == ["paused"]
+    assert "It is paused, and goes on with:" in ok_called("show", journal, run)
+    for _ in range(2):
+        ok_called("steer", journal, run, "Be brief.", "--as", "maria", "--command-id", "c1")
+    shown = one_object(ok_called("steer", journal, run, "And kind.", "--as", "otto", "--json"))
+    assert shown["label"] == "paused"
+    ok_called("approve", journal, f"{run}/0.0", "--as", "maria")
+    assert one_object(ok_called("resume", journal, run, "--as", "otto", "--json"))["paused"] is None
+    with daemon(journal, "desk") as process:
+        assert json.loads(process.read_until(process.out, "ended")[-1]) == {"ended": run, "label": "succeeded"}
+    story = ok_called("show", journal, run)
+    assert story.count('says "Be brief."') == 1
+    assert "part of the conversation" in story
+    events = one_object(ok_called("show", journal, run, "--json"))["events"]
+    assert isinstance(events, list)
+    types = [event["type"] for event in events]
+    assert types.index("run.heard") > types.index("action.receipted")
+
+
+def test_what_cannot_be_is_at_odds_with_what_is_there(tmp_path: Path, journals: Journals) -> None:
+    over = journals.ended(ended := tmp_path / "ended.db")
+    commands: list[list[str | Path]] = [
+        ["steer", ended, over, "More."],
+        ["pause", ended, over],
+        ["resume", ended, over],
+    ]
+    for command in commands:
+        done = called(*command)
+        assert done.returncode == 4
+        assert "it is over" in complaint(done) or "is over: it has succeeded" in complaint(done)
+    run = journals.waiting(journal := tmp_path / "agents.db")
+    done = called("resume", journal, run)
+    assert (done.returncode, "is neither paused nor failed" in complaint(done)) == (4, True)
+    ok_called("steer", journal, run, "One.", "--command-id", "c1")
+    done = called("steer", journal, run, "Two.", "--command-id", "c1")
+    assert done.returncode == 4
+    assert called("steer", journal, run, "").returncode == 2
