@@ -28,6 +28,9 @@ from trouper.core.events import Limits as Limits
 from trouper.core.events import Principal as Principal
 from trouper.core.exchange import ModelConfig as ModelConfig
 from trouper.core.exchange import ModelReply as ModelReply
+from trouper.core.media import Audio as Audio
+from trouper.core.media import File as File
+from trouper.core.media import Image as Image
 from trouper.core.state import RunState as RunState
 from trouper.errors import ApprovalConflict as ApprovalConflict
 from trouper.errors import ApprovalError as ApprovalError
@@ -55,6 +58,7 @@ from trouper.errors import UnknownAction as UnknownAction
 from trouper.errors import UnknownAgent as UnknownAgent
 from trouper.errors import UnknownRun as UnknownRun
 from trouper.models import Model as Model
+from trouper.runtime import Artifact as Artifact
 from trouper.runtime import Commands as Commands
 from trouper.runtime import DriftPolicy as DriftPolicy
 from trouper.runtime import PendingApproval as PendingApproval

@@ -118,6 +118,9 @@ class ActionReceipted:
         evidence: What the outcome rests on.
         text: What the model is told.
         value: The tool's result, where it is more than ``text``.
+        parts: What the model is told in place of ``text``, as content parts, where not all of it is text.
+        artifact: What the tool kept beside its result; no model is told.
+        cut: How many characters of the result ``text`` leaves out; ``value`` has it whole.
     """
 
     action: str
@@ -126,6 +129,9 @@ class ActionReceipted:
     evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late"] = "returned"
     text: Content[str] = ""
     value: Content[Value] = None
+    parts: Content[Value] = None
+    artifact: Content[Value] = None
+    cut: int = 0
 
 
 @event("action.interrupted", schema=1, driver=True)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from attrs import define, frozen
 
@@ -51,11 +52,15 @@ class Dialect:
             others know only ``max_tokens``.
         echo_reasoning: Whether reasoning text that a provider disclosed is sent back to it.
         stream_usage: Whether streamed requests ask for usage (``stream_options``).
+        tool_media: What becomes of images, sounds and files in a tool's result: ``user`` shows them in a user message
+            right after the reply's results, because most providers take only text there; ``tool`` leaves them where
+            they are; ``text`` only names them, for models that read nothing but text.
     """
 
     max_tokens_field: str = "max_tokens"
     echo_reasoning: bool = True
     stream_usage: bool = True
+    tool_media: Literal["user", "tool", "text"] = "user"
 
 
 @define
@@ -90,7 +95,7 @@ def request_body(
         InvalidValue: If content parts or extra fields hold what JSON cannot (bytes, NaN).
     """
     config, dialect = config or ModelConfig(), dialect or Dialect()
-    wire = wire_messages(messages, echo_reasoning=dialect.echo_reasoning)
+    wire = wire_messages(messages, echo_reasoning=dialect.echo_reasoning, tool_media=dialect.tool_media)
     body: dict[str, Value] = {"model": model, "messages": list[Value](wire)}
     settings: dict[str, Value] = {
         "temperature": config.temperature,
@@ -133,12 +138,18 @@ def wire_tool_choice(choice: str | None) -> Value:
     return {"type": "function", "function": {"name": choice}}
 
 
-def wire_messages(messages: Sequence[Message], *, echo_reasoning: bool = True) -> list[dict[str, Value]]:
+def wire_messages(
+    messages: Sequence[Message],
+    *,
+    echo_reasoning: bool = True,
+    tool_media: Literal["user", "tool", "text"] = "user",
+) -> list[dict[str, Value]]:
     """The ``messages`` of a request, always valid: see the head of this module for what is mended.
 
     Args:
         messages: The conversation.
         echo_reasoning: Whether disclosed reasoning is sent back under the name that it came with.
+        tool_media: What becomes of images and the like in tools' results; see `Dialect`.
 
     Raises:
         InvalidValue: If content parts or extra fields hold what JSON cannot (bytes, NaN).
@@ -151,7 +162,10 @@ def wire_messages(messages: Sequence[Message], *, echo_reasoning: bool = True) -
             continue
         if isinstance(message, AI):
             wire.append(_assistant(message, slots[index], echo_reasoning, path))
-            wire += [_answer(slot, path) for slot in slots[index]]
+            answers = [_answer(slot, path) for slot in slots[index]]
+            wire += answers
+            if tool_media != "tool" and any(isinstance(answer["content"], list) for answer in answers):
+                wire += _apart(answers, [slot.call.name for slot in slots[index]], show=tool_media == "user")
             continue
         role = "system" if isinstance(message, System) else "user"
         wire.append({"role": role, "content": _content(message, path), **_extra(message.extra, path)})
@@ -251,6 +265,28 @@ def _answer(slot: _Slot, path: str) -> dict[str, Value]:
     if slot.answer is not None:
         out["content"] = _content(slot.answer, path)
     return out
+
+
+def _apart(answers: Sequence[dict[str, Value]], names: Sequence[str], *, show: bool) -> list[dict[str, Value]]:
+    """Leave only text in tool messages; what is no text goes into a message behind them, if it is to be shown."""
+    shown: list[Value] = []
+    number = 0
+    for answer, name in zip(answers, names, strict=True):
+        content = answer["content"]
+        words: list[str] = []
+        for part in content if isinstance(content, list) else []:
+            if not isinstance(part, dict):
+                continue
+            if isinstance(said := part.get("text"), str):
+                words.append(said)
+                continue
+            number += 1
+            kind = {"image_url": "image", "input_audio": "audio"}.get(str(part.get("type")), str(part.get("type")))
+            words.append(f"[{kind} {number}{': see the next message' if show else ', which cannot be shown'}]")
+            shown += [{"type": "text", "text": f"[{kind} {number}] of the result of {name}:"}, part]
+        if isinstance(content, list):
+            answer["content"] = "\n".join(words)
+    return [{"role": "user", "content": shown}] if shown and show else []
 
 
 def _content(message: Message, path: str) -> Value:

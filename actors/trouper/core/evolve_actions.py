@@ -8,7 +8,7 @@ from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
-from trouper.core.folding import advanced, changed, say
+from trouper.core.folding import advanced, changed, content_parts, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
 from trouper_journal import Erased
 
@@ -54,7 +54,7 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
             id=f"{state.run}/{action.action}",
             call_id=f"{state.run}/{action.action}",
             name=action.tool,
-            content=action.text,
+            content=action.parts or action.text,
             status="ok" if action.ok else "error",
         )
         for action in ordered
@@ -152,7 +152,12 @@ def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
         state,
         event.action,
         lambda action: changed(
-            action, phase=Phase.CLOSED, ok=event.outcome == "ok", text=known(event.text, ""), retry_at=None
+            action,
+            phase=Phase.CLOSED,
+            ok=event.outcome == "ok",
+            text=known(event.text, ""),
+            parts=content_parts(known(event.parts, None)),
+            retry_at=None,
         ),
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from trouper.core.conversation import Message
+from trouper.core.conversation import Message, Part
 from trouper.core.digests import extend_chain
 from trouper.core.state import Action, RunState
+from trouper_journal import Value
 
 _T = TypeVar("_T", RunState, Action)
 
@@ -38,6 +39,11 @@ def _with(value: _T, changes: dict[str, object]) -> _T:
     if len(fields) != known:
         raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - value.__dict__.keys())}")
     return made
+
+
+def content_parts(value: Value) -> tuple[Part, ...]:
+    """Content parts as they were journaled; none where there are none."""
+    return tuple(part for part in value if isinstance(part, dict)) if isinstance(value, list) else ()
 
 
 def say(state: RunState, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], bytes]:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from trouper.core.base import Base
 from trouper.core.control import NO_CONTROL, Control
-from trouper.core.conversation import AI, Message
+from trouper.core.conversation import AI, Message, Part
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, Limits, Principal, Terms
@@ -81,6 +81,7 @@ class Action:
         request: Number of the last approval request; 0 for none.
         ok: The outcome, once closed.
         text: What the model is told, once closed or in doubt.
+        parts: What it is told in place of that, where it is more than text.
         verdict: What a person settled a doubt with.
     """
 
@@ -106,6 +107,7 @@ class Action:
     decision: Decision | None = None
     ok: bool | None = None
     text: str = ""
+    parts: tuple[Part, ...] = ()
     verdict: Literal["applied", "not_applied", "run_again", "abandon"] | None = None
     settled_by: Principal | None = None
     evidence: str | None = None

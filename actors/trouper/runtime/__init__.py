@@ -1,5 +1,6 @@
 """The shell: actors that carry decisions out."""
 
+from trouper.runtime.artifacts import Artifact as Artifact
 from trouper.runtime.commands import Commands as Commands
 from trouper.runtime.commands import PendingApproval as PendingApproval
 from trouper.runtime.desk import DriftPolicy as DriftPolicy

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import trio
-from attrs import define, evolve
+from attrs import define
 
 from trouper.kit import Actor
 from trouper.runtime.broadcast import ToolProgress
@@ -30,15 +30,15 @@ from trouper.tools import (
     Found,
     QueryReturn,
     Returned,
+    Shown,
     Tool,
     ToolContext,
     ToolHost,
-    ToolResult,
     ToolReturn,
     Unsure,
     call_query,
     call_tool,
-    to_text,
+    shown,
 )
 from trouper_journal import Value
 
@@ -173,8 +173,7 @@ class Executor(Actor[ExecutorMessage]):
             return
         result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         held.lingering = isinstance(result, Failed) and result.left
-        outcome = acted(message.action, message.attempt, result, lingering=held.lingering)
-        held.outcome = evolve(outcome, retry=self._tool.options.retry)
+        held.outcome = self._acted(message.action, message.attempt, result, lingering=held.lingering)
 
     async def _progress(self, message: Execute | Query, value: Value) -> None:
         await trio.lowlevel.checkpoint()
@@ -198,14 +197,30 @@ class Executor(Actor[ExecutorMessage]):
             answer = await call_query(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
         match answer:
             case Found(value):
-                told = value if isinstance(value, ToolResult) else ToolResult(value)
-                found: Value = told.content  # type: ignore[assignment]  # call_query gives journal values
-                update: Mapping[str, Value] = told.update  # type: ignore[assignment]  # the same
-                return Answered(message.action, message.attempt, "found", to_text(found), _beside(found), update)
+                plain: Value = value  # type: ignore[assignment]  # call_query gives journal values
+                found = value if isinstance(value, Returned) else Returned(plain)
+                told = shown(found, self._tool.options.max_result)
+                action, attempt = message.action, message.attempt
+                return Answered(action, attempt, "found", told.text, told.whole, found.update, _more(told))
             case Absent():
                 return Answered(message.action, message.attempt, "absent", "")
             case _:
                 return Answered(message.action, message.attempt, "unknown", answer.reason)
+
+    def _acted(
+        self, action: str, attempt: int, result: ToolReturn, *, lingering: bool = False, late: bool = False
+    ) -> Acted:
+        """A tool's outcome as an agent is told of it."""
+        retry = self._tool.options.retry
+        match result:
+            case Returned():
+                told = shown(result, self._tool.options.max_result)
+                more = _more(told)
+                return Acted(
+                    action, attempt, "returned", told.text, told.whole, lingering, late, result.update, retry, more
+                )
+            case Failed(kind, message):
+                return Acted(action, attempt, kind, message, None, lingering, late, retry=retry)
 
     def _late(self, context: ToolContext, result: ToolReturn, /) -> None:
         """What was left behind has come back after all."""
@@ -214,7 +229,7 @@ class Executor(Actor[ExecutorMessage]):
             self._give_back(held)
             held.lingering = False
             action = context.action.removeprefix(f"{context.run}/")
-            held.outcome = acted(action, context.attempt, result, late=True)
+            held.outcome = self._acted(action, context.attempt, result, late=True)
             held.deliver(held.outcome)
 
 
@@ -229,16 +244,6 @@ def _not_begun(message: Execute | Query) -> Acted | Answered:
     return Acted(message.action, message.attempt, "not_begun", text)
 
 
-def acted(action: str, attempt: int, result: ToolReturn, *, lingering: bool = False, late: bool = False) -> Acted:
-    """A tool's outcome as an agent is told of it."""
-    match result:
-        case Returned(value, update):
-            beside = _beside(value)
-            return Acted(action, attempt, "returned", to_text(value), beside, lingering, late, update)
-        case Failed(kind, message):
-            return Acted(action, attempt, kind, message, lingering=lingering, late=late)
-
-
-def _beside(value: Value) -> Value:
-    """The value where it is more than its text; a text alone is stored once."""
-    return None if isinstance(value, str) else value
+def _more(told: Shown) -> Shown | None:
+    """What is told, where it is more than a text and a value."""
+    return told if told.parts or told.cut or told.artifact is not None else None

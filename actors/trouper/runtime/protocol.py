@@ -15,7 +15,7 @@ from attrs import field, frozen
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.kit import Request, Terminated
-from trouper.tools import NO_STATE, FailureKind, Retry, Tool
+from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Tool
 
 # ---- to a tree and its agent
 
@@ -210,6 +210,7 @@ class Acted:
         late: It had been given up before.
         update: What it wrote to the run's named state.
         retry: How the tool's attempts follow each other, where it says so.
+        shown: The result, where it is more than text and value.
     """
 
     action: str
@@ -221,6 +222,7 @@ class Acted:
     late: bool = False
     update: Mapping[str, Value] = field(factory=dict)
     retry: Retry | None = None
+    shown: Shown | None = None
 
 
 @frozen
@@ -233,6 +235,7 @@ class Answered:
     text: str
     value: Value = None
     update: Mapping[str, Value] = field(factory=dict)
+    shown: Shown | None = None
 
 
 Outcome: TypeAlias = Replied | Acted | Answered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
 
 from attrs import evolve
 
@@ -135,7 +136,8 @@ class Recorder:
             try:
                 ops = changes(self._keys(state.agent), state.named, update)
             except ArgumentsError as error:
-                yield evolve(receipt, outcome="error", text=wording.state_refused(str(receipt.text), str(error)))
+                said = wording.state_refused(str(receipt.text), str(error))
+                yield evolve(receipt, outcome="error", text=said, parts=None)
                 return
             yield ev.StateChanged("action", receipt.action, ops)
         yield receipt
@@ -165,18 +167,24 @@ class Recorder:
             # It may have been cut off with the runtime: the next one asks again, as it would after a kill.
             return
         if outcome.answer == "found":
-            text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
-            receipt = ev.ActionReceipted(outcome.action, outcome.attempt, "ok", "query", text, outcome.value)
-            yield from self._returned(state, receipt, outcome.update)
+            yield from self._returned(state, _receipt(action, outcome, "query"), outcome.update)
         else:
             yield ev.ActionQueried(outcome.action, outcome.attempt, outcome.answer, outcome.text)
 
 
-def _receipt(action: Action, outcome: Acted, evidence: str) -> ev.ActionReceipted:
-    text = wording.edited(action, outcome.text) if action.original is not None else outcome.text
-    return ev.ActionReceipted(
-        outcome.action, outcome.attempt, "ok", "late" if evidence == "late" else "returned", text, outcome.value
-    )
+def _receipt(
+    action: Action, outcome: Acted | Answered, evidence: Literal["returned", "late", "query"]
+) -> ev.ActionReceipted:
+    text, more = outcome.text, outcome.shown
+    if action.original is not None:
+        text = wording.edited(action, text)
+    receipt = ev.ActionReceipted(outcome.action, outcome.attempt, "ok", evidence, text, outcome.value)
+    if more is None:
+        return receipt
+    parts: list[Value] = [dict(part) for part in more.parts]
+    if parts and action.original is not None:
+        parts.insert(0, {"type": "text", "text": wording.edited(action, "")})
+    return evolve(receipt, parts=parts or None, artifact=more.artifact, cut=more.cut)
 
 
 def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
@@ -186,4 +194,4 @@ def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
         case Replied():
             return Replied(outcome.index, outcome.attempt, None, ModelError(f"reply refused: {said}"))
         case Acted() | Answered():
-            return evolve(outcome, text=f"[{said}]", value=None, update={})
+            return evolve(outcome, text=f"[{said}]", value=None, update={}, shown=None)

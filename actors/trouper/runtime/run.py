@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, final
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.state import RunState
+from trouper.runtime.artifacts import Artifact, artifacts_of
 from trouper.runtime.commands import Commands
 from trouper.runtime.results import RunResult, outcome_of, result_of
 from trouper.runtime.stream import RunStream
@@ -127,6 +128,10 @@ class Run:
         return [
             (record, journal.registry.decode(record)) async for record in journal.read(f"run/{self.id}", after=after)
         ]
+
+    async def artifacts(self) -> list[Artifact]:
+        """What the run's tools kept beside their results, in the order in which the calls ended."""
+        return artifacts_of(self.id, [event for _, event in await self.events()])
 
     def stream(
         self, *, after: int = 0, below: bool = False, room: int = 1000, lag: Literal["skip", "disconnect"] = "skip"

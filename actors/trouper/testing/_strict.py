@@ -75,6 +75,9 @@ def _tool_message(message: dict[str, Value], open_ids: list[str], path: str) -> 
         yield f"{path}.tool_call_id: {call_id!r} is no call that waits for a tool message"
     if not isinstance(message.get("content"), str | list):
         yield f"{path}.content: is neither text nor a list of parts"
+    for place, part in enumerate(content) if isinstance(content := message.get("content"), list) else ():
+        if not isinstance(part, dict) or part.get("type") != "text":
+            yield f"{path}.content[{place}]: only text is allowed for messages with role 'tool'"
 
 
 def _content(message: dict[str, Value], path: str) -> Iterator[str]:

@@ -32,4 +32,6 @@ from ._tool import Bound as Bound
 from ._tool import Gate as Gate
 from ._tool import Tool as Tool
 from ._tool import tool as tool
+from ._tool_result import Shown as Shown
 from ._tool_result import ToolResult as ToolResult
+from ._tool_result import shown as shown

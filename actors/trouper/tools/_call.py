@@ -19,12 +19,11 @@ from trouper.core.conversation import Value
 from trouper_journal._errors import InvalidValue
 
 from ._context import CancelFlag, ToolContext
-from ._outcomes import Failed, Returned, ToolReturn, failure, is_fatal, outcome_types, told
+from ._outcomes import Failed, ToolReturn, failure, is_fatal, outcome_types, told
 from ._redact import NO_SECRETS, Redactor
-from ._results import to_value
 from ._signature import Signature, is_async
 from ._tool import Tool
-from ._tool_result import ToolResult
+from ._tool_result import returned
 
 
 class Late(Protocol):
@@ -98,18 +97,11 @@ async def call_tool(
         name=tool.name,
         context=context,
         redactor=redactor,
-        accept=lambda result: _returned(result, redactor),
+        accept=lambda result: returned(result, redactor),
         report=lambda outcome: host.on_late(context, outcome),
         retry_on=() if tool.options.retry is None else tool.options.retry.on,
     )
     return await attempt.make(host, tool.options.timeout)
-
-
-def _returned(result: object, redactor: Redactor) -> Returned:
-    if not isinstance(result, ToolResult):
-        return Returned(redactor.value(to_value(result)))
-    update = redactor.value(to_value(result.update))
-    return Returned(redactor.value(to_value(result.content)), update if isinstance(update, dict) else {})
 
 
 @frozen

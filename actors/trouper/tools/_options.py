@@ -14,6 +14,7 @@ from trouper.errors import DefinitionError
 
 from ._retry import Retry
 from ._signature import is_async
+from ._tool_result import MAX_RESULT
 
 EffectName: TypeAlias = Literal["read_only", "idempotent_write", "queryable_write", "unqueryable_write"]
 """An effect class by its name."""
@@ -39,6 +40,7 @@ class Declarations(TypedDict, total=False):
     approval_expires: float | None
     strict: bool
     retry: Retry | None
+    max_result: int | None
 
 
 # About thirty years: a moment that far ahead can still be written down, and no clock of a loop overflows.
@@ -69,6 +71,7 @@ class ToolOptions:
         approval_expires: Seconds after which an approval that nobody decided lapses; None for never.
         strict: Whether providers shall hold the model to the schema word by word.
         retry: How often and how long after each other attempts are made; None for the default.
+        max_result: How many characters of a result a model is told; None for all.
     """
 
     effect: Effect | None = field(default=None, converter=_effect)
@@ -82,6 +85,7 @@ class ToolOptions:
     approval_expires: float | None = None
     strict: bool = False
     retry: Retry | None = None
+    max_result: int | None = MAX_RESULT
 
 
 def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
@@ -165,6 +169,7 @@ _FITS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "approval_expires": (_is_seconds, _SECONDS),
     "attempts": (_is_count, _COUNT),
     "concurrency": (_is_optional_count, _COUNT),
+    "max_result": (_is_optional_count, _COUNT),
     "version": (_is_text, 'give a text that is not empty, such as "2"'),
     "requires_approval": (_is_gate, "give true, false or a plain function of the arguments"),
     "query": (lambda value: value is None or callable(value), "give a function"),

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import trio
 from attrs import field, frozen
 
-from trouper.core.conversation import Value
+from trouper.core.conversation import Part, Value
 from trouper.errors import ToolError, TransientError
 
 from ._redact import Redactor
@@ -26,10 +26,14 @@ class Returned:
     Attributes:
         value: Its result as a journal value, secrets masked.
         update: What it wrote to the run's named state, as journal values, secrets masked.
+        parts: Its content parts, where not all of it is text; ``value`` is then the same as a list.
+        artifact: What is kept beside it and not shown to the model, secrets masked.
     """
 
     value: Value
     update: Mapping[str, Value] = field(factory=dict)
+    parts: tuple[Part, ...] = ()
+    artifact: Value = None
 
 
 @frozen

@@ -7,15 +7,12 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from trouper.core.conversation import Value
-
 from ._call import Attempt, Target, ToolHost
 from ._context import ToolContext
 from ._outcomes import Failed
 from ._redact import Redactor
-from ._results import to_value
 from ._tool import Tool
-from ._tool_result import ToolResult
+from ._tool_result import ToolResult, returned
 
 
 @frozen
@@ -62,7 +59,7 @@ async def call_query(
     is `Unsure`: a guess could do an effect twice, or never.
 
     Returns:
-        The answer; the value of `Found` is a journal value with secrets masked.
+        The answer; the value of `Found` is a journal value with secrets masked, or `Returned` where it is more.
 
     Raises:
         ValueError: The tool has no query.
@@ -78,10 +75,8 @@ async def call_query(
     def accept(answer: object) -> QueryReturn:
         match answer:
             case Found(value):
-                told = value if isinstance(value, ToolResult) else ToolResult(value)
-                plain: Value = redactor.value(to_value(told.content))
-                update = redactor.value(to_value(told.update))
-                return Found(ToolResult(plain, update=update) if isinstance(update, dict) and update else plain)
+                found = returned(value, redactor)
+                return Found(found if isinstance(value, ToolResult) or found.parts else found.value)
             case Absent():
                 return answer
             case Unsure(reason):

@@ -59,6 +59,10 @@ class Redactor:
         """The text with every secret masked."""
         return self._pattern.sub(MASK, text) if self._forms else text
 
+    def bytes(self, data: bytes) -> bytes:
+        """The bytes with every secret masked."""
+        return self._bytes.sub(MASK.encode(), data) if self._forms else data
+
     def value(self, value: Value) -> Value:
         """The value with every secret masked, in keys and in bytes too; a number that is a secret is masked whole."""
         return self._masked(value) if self._forms else value

@@ -18,6 +18,7 @@ from uuid import UUID
 import attrs
 
 from trouper.core.conversation import Value
+from trouper.core.media import Audio, File, Image
 from trouper.core.strict_json import valid_text
 from trouper_journal._errors import InvalidValue
 from trouper_journal._values import MAX_INT_BYTES
@@ -62,6 +63,8 @@ def _value(item: object, path: str, depth: int) -> Value:
         return [_value(part, f"{path}[{index}]", depth - 1) for index, part in enumerate(item)]
     if isinstance(item, set | frozenset):
         return sorted((_value(part, f"{path}{{}}", depth - 1) for part in item), key=_order)
+    if isinstance(item, Image | Audio | File):
+        raise InvalidValue(_place(path), f"{_name(item)} stands inside a value; return it alone, or in a list")
     if (fields := _fields(item, path)) is not None:
         return _mapping(fields, path, depth)
     raise InvalidValue(

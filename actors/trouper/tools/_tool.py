@@ -218,6 +218,7 @@ def tool(
             ``query``: for a ``queryable_write``, a function that tells whether a call took place (see `Found`).
             ``retry``: a `Retry`, for waits of its own between attempts and errors that are worth another.
             ``strict``: true has providers hold the model to the schema word by word, where they can.
+            ``max_result``: how many characters of a result the model is told, 50,000 if not said; None for all.
             ``concurrency``: how many calls may run at once. ``version``: the author's number for its behaviour.
             ``approval_expires``: seconds after which an undecided approval lapses.
 
