@@ -28,6 +28,7 @@ from trouper.core.events import Limits as Limits
 from trouper.core.events import Principal as Principal
 from trouper.core.exchange import ModelConfig as ModelConfig
 from trouper.core.exchange import ModelReply as ModelReply
+from trouper.core.family import Child as Child
 from trouper.core.media import Audio as Audio
 from trouper.core.media import File as File
 from trouper.core.media import Image as Image
@@ -59,6 +60,7 @@ from trouper.errors import UnknownAgent as UnknownAgent
 from trouper.errors import UnknownRun as UnknownRun
 from trouper.models import Model as Model
 from trouper.runtime import Artifact as Artifact
+from trouper.runtime import ChildRun as ChildRun
 from trouper.runtime import Commands as Commands
 from trouper.runtime import DriftPolicy as DriftPolicy
 from trouper.runtime import PendingApproval as PendingApproval
@@ -68,6 +70,7 @@ from trouper.runtime import Runtime as Runtime
 from trouper.runtime import RuntimeOptions as RuntimeOptions
 from trouper.runtime import SubmitOptions as SubmitOptions
 from trouper.runtime import Task as Task
+from trouper.sub_agents import SubAgent as SubAgent
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found
 from trouper.tools import Retry as Retry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from attrs import Attribute, field, frozen
 
@@ -15,6 +15,7 @@ from trouper.core.events import NO_TERMS, Limits, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
 from trouper.models import Model, identity
+from trouper.sub_agents import Delegation, SubAgent, sub_agent
 from trouper.tools import StateKey, Tool, check_keys
 from trouper_journal import plain_digest
 
@@ -81,6 +82,7 @@ class Agent:
         limits: How far a run may go, unless a submit says otherwise.
         config: Settings of each model call.
         state: The keys of its runs' named state, which tools and hooks read and write.
+        description: What it is for, told to agents that have it as a tool.
 
     Raises:
         DefinitionError: A bad name, something that is not a tool, two tools of one name, or anything else that is not
@@ -94,6 +96,33 @@ class Agent:
     limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
     config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
     state: Mapping[str, StateKey] = field(factory=dict, validator=_check_state, kw_only=True)
+
+    description: str = field(default="", validator=_must_be(str), kw_only=True)
+
+    def as_tool(
+        self, name: str | None = None, description: str | None = None, **options: Unpack[Delegation]
+    ) -> SubAgent:
+        """This agent as a tool for another: ``Agent("editor", tools=[researcher.as_tool()], ...)``.
+
+        Each call is a run of its own, with this agent's instructions, tools, model and limits. It begins with the
+        call's input alone and sees nothing else of its caller's conversation. The caller gets its final answer; where
+        it fails or is cancelled, an error that says what is known. Calls of one reply run side by side.
+
+        Args:
+            name: What the caller's model calls it; the agent's name if left out.
+            description: What the caller's model is told of it; the agent's description if left out.
+            **options: ``input``: what a call takes under the name ``input``: a type (also attrs, a dataclass, a
+                TypedDict or a pydantic model) or a JSON Schema; text if left out. Anything but text reaches the agent
+                as JSON.
+                ``return_steps``: whether the caller gets all of the run's messages, as a JSON array, not only its
+                answer.
+                ``requires_approval``: true, or a predicate on the arguments, as for `tool`.
+
+        Raises:
+            SchemaError: The input cannot be described to a model.
+            DefinitionError: The name or an option cannot be meant.
+        """
+        return sub_agent(self, name, description, **options)
 
     @cached_property
     def toolbox(self) -> dict[str, Tool]:

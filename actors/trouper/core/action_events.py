@@ -126,7 +126,7 @@ class ActionReceipted:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late"] = "returned"
+    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child"] = "returned"
     text: Content[str] = ""
     value: Content[Value] = None
     parts: Content[Value] = None

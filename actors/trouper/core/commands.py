@@ -191,9 +191,17 @@ def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | Non
     """
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise TrouperError(f"the limit of run {state.run} can only be raised, by at least 1 step, not by {steps}")
+    _check_not_handed_on(state)
     if state.ended and state.failure != "step_limit":
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): raising its limit would change nothing")
     return BudgetRaised(steps=steps, by=by, reason=reason)
+
+
+def _check_not_handed_on(state: RunState) -> None:
+    """A sub-agent's run that is over cannot go on: its caller has been told how it ended."""
+    if state.ended and state.family.parent is not None:
+        parent = state.family.parent.run
+        raise TrouperError(f"run {state.run} is over, and run {parent}, which called it, was told so: it cannot go on")
 
 
 def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
@@ -204,6 +212,7 @@ def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeR
     """
     if not state.ended:
         return Already() if state.control.pause is None else ResumeRequested(by=by, reason=reason)
+    _check_not_handed_on(state)
     if state.phase is not RunPhase.FAILED:
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
     if state.failure == "state":

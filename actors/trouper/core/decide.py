@@ -11,6 +11,7 @@ from typing import Literal
 
 from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
+from trouper.core.decide_children import children_first, waits_for_child
 from trouper.core.decide_control import hears, held_back
 from trouper.core.state import RunState
 from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Start, Step, Succeed
@@ -36,6 +37,8 @@ def decide(state: RunState) -> tuple[Step, ...]:
 def _going_on(state: RunState) -> tuple[Step, ...]:
     if not state.started:
         return (Start(state.control.start_at),)
+    if state.halt is not None and (first := children_first(state)) is not None:
+        return first
     if state.halt is not None:
         return (Fail(state.halt.kind, state.halt.message),)
     if state.unplanned:
@@ -101,5 +104,7 @@ def _cancelling(state: RunState) -> Iterator[Step]:
         if step is not None:
             open_ones = True
             yield step
+        elif waits_for_child(action):
+            open_ones = True
     if not open_ones:
         yield EndCancelled()

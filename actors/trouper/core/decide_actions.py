@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trouper.core import wording
+from trouper.core.decide_children import cancel_child, child_steps
 from trouper.core.effects import Effect
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.steps import AbortAction, AskApproval, Close, Doubt, Expire, QueryAction, StartAction, Step
@@ -29,6 +30,8 @@ def action_steps(action: Action) -> Iterator[Step]:
             yield Close(name, 0, "error", "person", wording.denied(action))
         case Phase.PLANNED | Phase.APPROVED | Phase.REPEAT:
             yield StartAction(name, attempt + 1)
+        case Phase.STARTED:
+            yield from child_steps(action)
         case Phase.INTERRUPTED:
             yield _after_interruption(action)
         case Phase.RESOLVED:
@@ -75,6 +78,8 @@ def cancel_action(state: RunState, action: Action) -> Step | None:
     match action.phase:
         case Phase.CLOSED | Phase.UNRESOLVED:
             return None
+        case Phase.STARTED if action.child is not None:
+            return cancel_child(action)
         case Phase.STARTED:
             return AbortAction(action.action, action.attempt)
         case Phase.RESOLVED:

@@ -28,10 +28,14 @@ from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
+from trouper.core.child_events import ChildCancelRequested as ChildCancelRequested
+from trouper.core.child_events import ChildFinished as ChildFinished
+from trouper.core.child_events import ChildStarted as ChildStarted
 from trouper.core.control_events import PauseRequested as PauseRequested
 from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.conversation import Message
+from trouper.core.family import Parent
 from trouper.core.state_events import StateChanged as StateChanged
 from trouper.core.state_events import StateOp as StateOp
 from trouper.core.state_events import StateRefused as StateRefused
@@ -81,6 +85,8 @@ class RunSubmitted:
         base: The history that it shall start from, or None.
         state: Named state to begin with, or None.
         start_at: Before this moment it does not start (ns UTC); None for at once.
+        parent: Which call it answers, where it is a sub-agent's run.
+        path: Agent names from the root to this one, where it is a sub-agent's run.
     """
 
     agent: str
@@ -91,6 +97,8 @@ class RunSubmitted:
     base: Base | None = None
     state: Content[dict[str, Value] | None] = None
     start_at: int | None = None
+    parent: Parent | None = None
+    path: tuple[str, ...] = ()
 
 
 @event("run.started", schema=1, driver=True)
@@ -292,6 +300,9 @@ REGISTRY = EventRegistry(
         ActionUnresolved,
         ActionResolved,
         ActionReturnedLate,
+        ChildStarted,
+        ChildCancelRequested,
+        ChildFinished,
         CancelRequested,
         BudgetRaised,
         PauseRequested,

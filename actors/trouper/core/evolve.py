@@ -14,8 +14,10 @@ from trouper.core import events as ev
 from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch
+from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
+from trouper.core.family import ALONE, Family
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import (
     Cancel,
@@ -56,6 +58,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         erased=isinstance(event.input, Erased),
         named=known(event.state, None) or {},
         control=NO_CONTROL if event.start_at is None else Control(start_at=event.start_at),
+        family=ALONE if event.parent is None else Family(event.parent, event.path),
     )
 
 
@@ -219,6 +222,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
     **STATE_STEPS,
     **CONTROL_STEPS,
+    **CHILD_STEPS,
     ev.RunSubmitted: _submitted,
     ev.RunStarted: _started,
     ev.DefinitionAdopted: _adopted,

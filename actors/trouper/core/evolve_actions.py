@@ -35,7 +35,7 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
     )
 
 
-def _change(state: RunState, name: str, change: Callable[[Action], Action]) -> RunState:
+def change_action(state: RunState, name: str, change: Callable[[Action], Action]) -> RunState:
     """Change one action wherever it stands, and close the batch when that was its last open one."""
     if all(action.action != name for action in state.batch):
         settled = tuple(change(action) if action.action == name else action for action in state.settled)
@@ -60,12 +60,16 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
         for action in ordered
     )
     messages, chain = say(state, answers)
-    kept = tuple(action for action in ordered if action.decision or action.cause or action.phase is Phase.UNRESOLVED)
+    kept = tuple(
+        action
+        for action in ordered
+        if action.decision or action.cause or action.child or action.phase is Phase.UNRESOLVED
+    )
     return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept)
 
 
 def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(
@@ -85,7 +89,7 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
 
 
 def _approval_requested(state: RunState, event: ev.ApprovalRequested) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(
@@ -131,16 +135,16 @@ def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
             original=action.arguments if action.original is None else action.original,
         )
 
-    return _change(state, event.action, change)
+    return change_action(state, event.action, change)
 
 
 def _approval_expired(state: RunState, event: ev.ApprovalExpired) -> RunState:
     phase = Phase.LAPSED if event.reason == "time" else Phase.PLANNED
-    return _change(state, event.action, lambda action: changed(action, phase=phase, expires_at=None))
+    return change_action(state, event.action, lambda action: changed(action, phase=phase, expires_at=None))
 
 
 def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(action, phase=Phase.STARTED, attempt=event.attempt, retry_at=None, query=None),
@@ -148,7 +152,7 @@ def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
 
 
 def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(
@@ -165,7 +169,7 @@ def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
 def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
     free = event.cause in {"lost", "shutdown", "not_begun"}
     cut_off = event.cause not in {"transient", "not_begun", "tool_error"}
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(
@@ -181,7 +185,7 @@ def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
 
 
 def _queried(state: RunState, event: ev.ActionQueried) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(
@@ -194,7 +198,7 @@ def _queried(state: RunState, event: ev.ActionQueried) -> RunState:
 
 
 def _unresolved(state: RunState, event: ev.ActionUnresolved) -> RunState:
-    return _change(
+    return change_action(
         state,
         event.action,
         lambda action: changed(action, phase=Phase.UNRESOLVED, text=known(event.text, "")),
@@ -217,7 +221,7 @@ def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
             evidence=known(event.evidence, None),
         )
 
-    return _change(state, event.action, change)
+    return change_action(state, event.action, change)
 
 
 def _returned_late(state: RunState, _event: ev.ActionReturnedLate) -> RunState:

@@ -76,6 +76,14 @@ def _started(step: Step, event: ev.ActionStarted) -> bool:
     return isinstance(step, steps.StartAction) and (step.action, step.attempt) == (event.action, event.attempt)
 
 
+def _child_started(step: Step, event: ev.ChildStarted) -> bool:
+    return isinstance(step, steps.StartAction) and step.action == event.action
+
+
+def _child_cancelled(step: Step, event: ev.ChildCancelRequested) -> bool:
+    return isinstance(step, steps.CancelChild) and (step.action, step.run) == (event.action, event.run)
+
+
 def _doubted(step: Step, event: ev.ActionUnresolved) -> bool:
     # Another attempt was due, but the call does not fit its tool any more: what the last one did stays unknown.
     return isinstance(step, steps.Doubt | steps.StartAction) and step.action == event.action
@@ -96,6 +104,8 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,
     ev.ActionStarted: _started,
+    ev.ChildStarted: _child_started,
+    ev.ChildCancelRequested: _child_cancelled,
     ev.ActionUnresolved: _doubted,
     ev.RunSucceeded: lambda step, _: isinstance(step, steps.Succeed),
     ev.RunFailed: _failed,

@@ -14,6 +14,7 @@ from trouper.core.conversation import AI, Message, Part
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, Limits, Principal, Terms
+from trouper.core.family import ALONE, Child, Family
 from trouper_journal import Erased, Value
 
 _T = TypeVar("_T")
@@ -83,6 +84,7 @@ class Action:
         text: What the model is told, once closed or in doubt.
         parts: What it is told in place of that, where it is more than text.
         verdict: What a person settled a doubt with.
+        child: The run that it began, where it calls a sub-agent.
     """
 
     action: str
@@ -111,6 +113,7 @@ class Action:
     verdict: Literal["applied", "not_applied", "run_again", "abandon"] | None = None
     settled_by: Principal | None = None
     evidence: str | None = None
+    child: Child | None = None
 
 
 @frozen
@@ -176,7 +179,8 @@ class RunState:
         terms: What the rules must know of the definition.
         unplanned: Calls of the last reply that were not looked at yet.
         batch: Actions of the last reply, in the order asked, until all are closed.
-        settled: Actions of earlier replies that were decided on by a person, were cut off, or are still in doubt.
+        settled: Actions of earlier replies that were decided on by a person, were cut off, began a child, or are still
+            in doubt.
         raised: Steps allowed on top of the limits before the run was taken up.
         truncations: How many replies in a row were cut off while calling tools.
         finish: Finish reason of the last reply.
@@ -184,6 +188,7 @@ class RunState:
         halt: Why the run must fail, where that was found outside of the rules.
         drift: What differs between the pinned definition and today's, while the run waits for that.
         control: What people asked of it beside its task.
+        family: Where it stands in its tree.
     """
 
     run: str
@@ -221,6 +226,7 @@ class RunState:
     named: Mapping[str, Value] = field(factory=dict)
     halt: Halt | None = None
     control: Control = NO_CONTROL
+    family: Family = ALONE
 
     @property
     def ended(self) -> bool:
@@ -241,6 +247,16 @@ class RunState:
             return None
         last = next((message for message in reversed(self.messages) if isinstance(message, AI)), None)
         return "" if last is None else text_of(last.content)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Agent names from the root of its tree to its own."""
+        return self.family.path or (self.agent,)
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The runs that its calls began, in order."""
+        return tuple(action.child for action in (*self.settled, *self.batch) if action.child is not None)
 
     def action(self, action: str) -> Action | None:
         """The action of that name, if it is open, was decided on or is in doubt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from trouper.core.decide import decide
+from trouper.core.decide_children import waits_for_child
 from trouper.core.state import Phase, RunState
 from trouper.core.steps import due
 
@@ -15,6 +16,7 @@ DRIFTED = "drifted"
 RETRYING = "retrying"
 PAUSED = "paused"
 SCHEDULED = "scheduled"
+WAITING_FOR_CHILD = "waiting_for_child"
 ENDED_IN_DOUBT = "-in-doubt"
 
 AT_ONCE = 0
@@ -34,8 +36,8 @@ class Status:
 
     Attributes:
         label: What people must do about it first, if anything: ``drifted``, ``paused``, ``in_doubt``,
-            ``awaiting_approval``; else ``running``, ``retrying`` or ``scheduled``; or how it ended. A run that ended
-            with calls in doubt says so behind that: ``cancelled-in-doubt``.
+            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled`` or ``waiting_for_child``; or how it
+            ended. A run that ended with calls in doubt says so behind that: ``cancelled-in-doubt``.
         wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
             for another definition, or None.
     """
@@ -55,8 +57,11 @@ def status(state: RunState) -> Status:
     moments = [due(step) for step in decide(state)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
+    alarm = min((moment for moment in moments if moment is not None), default=None)
     waits = RETRYING if state.started else SCHEDULED
-    return Status(_label(state, waits), min((moment for moment in moments if moment is not None), default=None))
+    if alarm is None and any(map(waits_for_child, state.batch)):
+        waits = WAITING_FOR_CHILD
+    return Status(_label(state, waits), alarm)
 
 
 def next_alarm(state: RunState) -> int | None:
@@ -65,10 +70,10 @@ def next_alarm(state: RunState) -> int | None:
 
 
 def under_way(state: RunState) -> bool:
-    """Whether a request or an attempt is out."""
+    """Whether a request or an attempt is out; a sub-agent is not: it goes on in a stream of its own."""
     if state.model is not None and state.model.phase == "requested":
         return True
-    return any(action.phase is Phase.STARTED for action in state.batch)
+    return any(action.phase is Phase.STARTED and action.child is None for action in state.batch)
 
 
 def _label(state: RunState, otherwise: str) -> str:

@@ -93,13 +93,21 @@ class AbortAction:
 
 
 @frozen
+class CancelChild:
+    """The run is being cancelled: so shall be the run that a call began."""
+
+    action: str
+    run: str
+
+
+@frozen
 class Close:
     """Give a call its receipt without (another) attempt."""
 
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["person", "not_started", "tool_error", "query"]
+    evidence: Literal["person", "not_started", "tool_error", "query", "child"]
     text: str
 
 
@@ -141,6 +149,7 @@ Step: TypeAlias = (
     | StartAction
     | QueryAction
     | AbortAction
+    | CancelChild
     | Close
     | Doubt
     | Succeed

@@ -3,6 +3,7 @@
 from trouper.runtime.artifacts import Artifact as Artifact
 from trouper.runtime.commands import Commands as Commands
 from trouper.runtime.commands import PendingApproval as PendingApproval
+from trouper.runtime.descent import ChildRun as ChildRun
 from trouper.runtime.desk import DriftPolicy as DriftPolicy
 from trouper.runtime.options import RuntimeOptions as RuntimeOptions
 from trouper.runtime.results import RunResult as RunResult

@@ -8,9 +8,10 @@ from trouper.core.status import status
 from trouper.errors import UnknownAgent, VersionConflict
 from trouper.runtime.commands import Commands
 from trouper.runtime.desk import Desk
+from trouper.runtime.domains import domain_of
 from trouper.runtime.planning import definition_writes
 from trouper.tools import defaults_of
-from trouper_journal import Domain, Write
+from trouper_journal import Write
 
 
 async def adopt(commands: Commands, desk: Desk, run: str, by: Principal) -> bool:
@@ -44,7 +45,7 @@ async def adopt(commands: Commands, desk: Desk, run: str, by: Principal) -> bool
             [event],
             expected=state.version,
             label=status(evolve(state, event)).label,
-            domain=Domain(f"run/{run}", state.salt),
+            domain=domain_of(state),
         )
         if documents := definition_writes(desk, agent):
             try:

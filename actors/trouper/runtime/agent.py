@@ -28,14 +28,16 @@ from trouper.errors import (
 )
 from trouper.kit import Actor
 from trouper.runtime.broadcast import Told
+from trouper.runtime.children import word_to_parent
 from trouper.runtime.desk import Desk
+from trouper.runtime.domains import domain_of
 from trouper.runtime.flights import Flights
 from trouper.runtime.launches import Launch
 from trouper.runtime.planning import Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper.tools import defaults_of
-from trouper_journal import Domain, Write
+from trouper_journal import Committed, Write
 
 _PAGE = 500
 _BUSY_TRIES = 6
@@ -228,41 +230,44 @@ class AgentActor(Actor[AgentMessage]):
         if not turn.events:
             return
         told = status(turn.state)
-        salt = turn.state.salt
         own = Write(
             self._stream,
             turn.events,
             expected=self._state.version,
             label=told.label,
             wake_at=told.wake_at,
-            domain=Domain(self._stream, salt) if salt else None,
+            domain=domain_of(turn.state),
         )
-        await self._write([*turn.writes, own])
+        word = None if self._state.ended else word_to_parent(turn.state, self._desk.clock.now())
+        done = await self._write([*turn.writes, own] if word is None else [*turn.writes, own, word])
         self._overdue = False
-        if self._planner.agent is not None and any(write.stream.startswith("definition/") for write in turn.writes):
-            self._desk.recorded.add(self._planner.agent.definition.digest)
         for write in turn.writes:
-            kind, _, name = write.stream.partition("/")
-            if kind == "run":
-                self._desk.audience.appended(name)
+            if not self._note_recorded(write.stream) and write.stream.startswith("run/"):
+                self._desk.audience.appended(write.stream.removeprefix("run/"))
+        if word is not None:
+            self._desk.audience.finished(self.run, word.stream.removeprefix("run/"), done.records[-1].version)
 
-    async def _write(self, writes: list[Write]) -> None:
+    def _note_recorded(self, stream: str) -> bool:
+        digest = stream.removeprefix("definition/")
+        if digest != stream:
+            self._desk.recorded.add(digest)
+        return digest != stream
+
+    async def _write(self, writes: list[Write]) -> Committed:
         for attempt in range(_BUSY_TRIES):
             try:
-                await self._desk.journal.commit(writes, fence=self._desk.fence, meta={"epoch": self._desk.fence})
+                return await self._desk.journal.commit(writes, fence=self._desk.fence, meta={"epoch": self._desk.fence})
             except StorageBusy:
                 if attempt == _BUSY_TRIES - 1:
                     raise
                 clock = self._desk.clock
                 await clock.sleep_until(clock.now() + SECOND // 10 * 2**attempt)
-            else:
-                return
+        raise AssertionError  # the last try returns or raises
 
     def _conflict(self, conflict: VersionConflict) -> None:
-        if not conflict.stream.startswith("definition/"):
+        # A definition that is there already need not be written; whatever else stands in the way is news.
+        if not self._note_recorded(conflict.stream):
             self._news = True
-        elif self._planner.agent is not None:
-            self._desk.recorded.add(self._planner.agent.definition.digest)
 
     def _tell(self, version: int, events: Iterable[object]) -> None:
         """Tell whoever listens what is recorded now."""
@@ -283,7 +288,7 @@ class AgentActor(Actor[AgentMessage]):
         """Leave memory if nothing is under way; nothing is awaited between looking and leaving."""
         if self._flights.any or self._outcomes or self._news or self._rung:
             return
-        if self._desk.audience.left(self.run):
+        if self._desk.audience.left(self.run, self._state.version):
             self.context.stop()
 
     def _leave_for_good(self, error: Exception) -> None:

@@ -42,10 +42,12 @@ from trouper.errors import (
     UnknownRun,
     VersionConflict,
 )
+from trouper.runtime.descent import ChildRun, descendants
+from trouper.runtime.domains import domain_of
 from trouper.runtime.histories import Histories
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, check_command_id, principal, said, said_digest
-from trouper_journal import Domain, Journal, Key, StreamHead, Value, Write
+from trouper_journal import Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
 
@@ -63,6 +65,7 @@ class PendingApproval:
         effect: The tool's effect class.
         requested_by: Who submitted the run.
         expires_at: When the request lapses (ns UTC), or None.
+        path: Names of the agents from the root of its tree to the one that calls.
     """
 
     action: str
@@ -74,6 +77,7 @@ class PendingApproval:
     effect: str
     requested_by: str | None
     expires_at: int | None
+    path: tuple[str, ...] = ()
 
 
 def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
@@ -136,6 +140,10 @@ class Commands:
     def runs(self, label: str | None = None) -> AsyncIterator[StreamHead]:
         """Heads of the runs' streams, oldest run first, from the index alone."""
         return aiter(self.journal.streams(label=label, prefix="run/"))
+
+    async def children(self, run: str) -> list[ChildRun]:
+        """All runs below a run, in the order in which they began; empty where it calls no sub-agents."""
+        return await descendants(self.journal, run)
 
     async def approvals(self) -> list[PendingApproval]:
         """All calls that wait for a person, oldest run first; runs that cannot be read here are left out."""
@@ -283,7 +291,7 @@ class Commands:
                 [event],
                 expected=state.version,
                 label=status(after).label,
-                domain=Domain(f"run/{run}", state.salt) if state.salt else None,
+                domain=domain_of(state),
             )
             try:
                 await self.journal.commit([write], key=key)

@@ -15,6 +15,7 @@ from trouper.runtime.desk import Desk
 from trouper.runtime.executor import Executor
 from trouper.runtime.model import ModelActor
 from trouper.runtime.protocol import AbandonAll, AbortAll, ModelMessage
+from trouper.sub_agents import SubAgent
 
 _MAILBOX = 1000
 
@@ -158,6 +159,8 @@ class Company:
                 hired[id(agent.model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
             desk.models[agent.name] = hired[id(agent.model)]
             for tool in agent.tools:
+                if isinstance(tool, SubAgent):
+                    continue
                 executor = Executor(tool, desk, self._grace)
                 # Neither name can hold a colon, so that two pairs never meet in one name.
                 name = f"executor:{agent.name}:{tool.name}"

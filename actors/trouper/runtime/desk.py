@@ -71,8 +71,17 @@ class Audience(Protocol):
         """Another run's agent appended to this one's stream: it has something to do now."""
         ...
 
-    def left(self, run: str) -> bool:
-        """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
+    def finished(self, child: str, parent: str, version: int) -> None:
+        """A child has ended, and its parent knows by this version of its stream."""
+        ...
+
+    def left(self, run: str, version: int) -> bool:
+        """The run has nothing to do now; False if it must stay because word of news is on its way to it.
+
+        Args:
+            run: The run's id.
+            version: The version of its stream that it knows.
+        """
         ...
 
     def alarm(self, run: str, moment: int | None) -> None:

@@ -89,7 +89,8 @@ class Flights:
                 self._model = (call.index, call.attempt)
                 self._take_over(held)
         for action in (*state.batch, *state.in_doubt):
-            if action.phase in _HELD and not self.busy(action.action):
+            # A sub-agent is held by nobody here: it is found in its own stream.
+            if action.phase in _HELD and action.child is None and not self.busy(action.action):
                 events += await self._look_for(action)
         return events
 

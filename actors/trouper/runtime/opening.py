@@ -8,28 +8,47 @@ from attrs import frozen
 
 from trouper.agent import Agent
 from trouper.errors import DefinitionError, InvalidValue
+from trouper.sub_agents import SubAgent
 from trouper_journal import Value
 
 
 def by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
-    """The agents by name.
+    """The agents, and all sub-agents that they have among their tools, by name.
 
     Raises:
-        DefinitionError: Two agents of one name, or one that cannot be written down.
+        DefinitionError: Two different agents have one name, or something is no agent.
     """
     known: dict[str, Agent] = {}
     for agent in agents:
-        if not isinstance(agent, Agent):
-            raise DefinitionError(f"{agent!r} is not an agent")
-        if agent.name in known:
+        if isinstance(agent, Agent) and agent.name in known:
             raise DefinitionError(f"two agents are called {agent.name}")
-        try:
-            # Settings are free-form: what cannot be written down must not come out when a run is under way.
-            _ = agent.definition
-        except InvalidValue as error:
-            raise DefinitionError(f"agent {agent.name} cannot be journaled: {error}") from error
-        known[agent.name] = agent
+        _add(known, agent)
+    called = list(known.values())
+    while called:
+        below = [
+            tool.agent.name for tool in called.pop().tools if isinstance(tool, SubAgent) and _add(known, tool.agent)
+        ]
+        called += [known[name] for name in below]
     return known
+
+
+def _add(known: dict[str, Agent], agent: object) -> bool:
+    """Take an agent in; False where it is in already."""
+    if not isinstance(agent, Agent):
+        raise DefinitionError(f"{agent!r} is not an agent")
+    if agent.name in known:
+        if known[agent.name] is not agent:
+            raise DefinitionError(
+                f"two different agents are called {agent.name}: one of them is a tool of another agent"
+            )
+        return False
+    try:
+        # Settings are free-form: what cannot be written down must not come out when a run is under way.
+        _ = agent.definition
+    except InvalidValue as error:
+        raise DefinitionError(f"agent {agent.name} cannot be journaled: {error}") from error
+    known[agent.name] = agent
+    return True
 
 
 @frozen

@@ -8,18 +8,21 @@ from typing import Literal
 from attrs import field, frozen
 
 from trouper.agent import Agent
+from trouper.core import child_wording, wording
 from trouper.core import events as ev
 from trouper.core import steps as st
-from trouper.core import wording
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.events import AskedCall
+from trouper.core.family import DEPTH
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError
+from trouper.runtime.children import begin_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
+from trouper.sub_agents import SubAgent
 from trouper.tools import Tool
 from trouper_journal import Value
 
@@ -52,6 +55,8 @@ class CallPlanner:
             return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)
         if tool is None or self.agent is None:
             return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
+        if isinstance(tool, SubAgent) and len(state.path) >= DEPTH:
+            return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=child_wording.TOO_DEEP)
         try:
             arguments = tool.read(asked.arguments)
             self.values[step.action] = tool.validate(arguments)
@@ -93,11 +98,11 @@ class CallPlanner:
             case st.AbortAction():
                 return Plan((), (StopTool(action.action, action.tool),))
             case st.StartAction():
-                return self._start_action(action, tool, step.attempt)
+                return self._start_action(state, action, tool, step.attempt)
             case _:
                 return self._query(action, tool)
 
-    def _start_action(self, action: Action, tool: Tool | None, attempt: int) -> Plan:
+    def _start_action(self, state: RunState, action: Action, tool: Tool | None, attempt: int) -> Plan:
         """An attempt, if the call still fits its tool; one that does not fit is over, unless that leaves a doubt."""
         try:
             values = self._values_of(action, tool)
@@ -110,6 +115,8 @@ class CallPlanner:
                 return Plan((ev.ActionReceipted(name, last, "error", "tool_error", text),))
             return Plan((ev.ActionUnresolved(name, last, f"{wording.doubt(action)} {error}"),))
         assert tool is not None  # _values_of refuses a call without a tool
+        if isinstance(tool, SubAgent):
+            return begin_child(state, action, tool, attempt)
         return Plan((ev.ActionStarted(action.action, attempt),), (CallTool(action.action, attempt, tool, values),))
 
     def _query(self, action: Action, tool: Tool | None) -> Plan:

@@ -17,6 +17,7 @@ from trouper.core.decide import RULES
 from trouper.core.digests import request_digest
 from trouper.core.state import RunState
 from trouper.core.steps import Step
+from trouper.runtime.children import cancel_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
@@ -55,6 +56,8 @@ class Planner:
                 return Plan((ev.ModelLost(index, attempt, "cancelled"),), (StopModel(),))
             case st.Plan():
                 return Plan((await self.calls.read(state, step),))
+            case st.CancelChild():
+                return cancel_child(state, step, self.desk.clock.now())
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction():
                 return self.calls.act(state, step)
             case _:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from trouper.core.conversation import Message
+from trouper.core.family import Child
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
 from trouper.errors import OutputTruncated, RunCancelled, RunError, RunFailed, StepLimitExceeded
@@ -28,6 +29,7 @@ class RunResult:
         finish_reason: Why the model's last reply ended.
         in_doubt: Calls of which nobody knows whether they took place.
         state: The named state, as Python values.
+        children: The runs that its calls of sub-agents began, in order.
     """
 
     run: str
@@ -39,6 +41,7 @@ class RunResult:
     finish_reason: str
     in_doubt: tuple[Action, ...]
     state: Mapping[str, Any] = NO_STATE
+    children: tuple[Child, ...] = ()
 
 
 def result_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult:
@@ -53,6 +56,7 @@ def result_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult
         finish_reason=state.finish,
         in_doubt=state.in_doubt,
         state=named,
+        children=state.children,
     )
 
 

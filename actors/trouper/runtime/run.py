@@ -10,6 +10,7 @@ from trouper.core.events import Principal
 from trouper.core.state import RunState
 from trouper.runtime.artifacts import Artifact, artifacts_of
 from trouper.runtime.commands import Commands
+from trouper.runtime.descent import ChildRun
 from trouper.runtime.results import RunResult, outcome_of, result_of
 from trouper.runtime.stream import RunStream
 from trouper_journal import Journal, Record
@@ -117,6 +118,10 @@ class Run:
     async def state(self) -> RunState:
         """The run's state, folded from the journal."""
         return await self._runtime.commands.state(self.id)
+
+    async def children(self) -> list[ChildRun]:
+        """All runs below this one, at any depth, in the order in which they began."""
+        return await self._runtime.commands.children(self.id)
 
     async def events(self, *, after: int = 0) -> list[tuple[Record, object]]:
         """The run's records with their events, in order.

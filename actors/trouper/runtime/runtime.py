@@ -289,15 +289,17 @@ class Runtime:
         await self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:
-        """Let a run that waits because its agent's definition changed go on under today's.
+        """Let a run that waits because its agent's definition changed go on under today's, and all runs below it.
 
         Raises:
             UnknownRun: No such run.
             UnknownAgent: Its agent is not registered here.
         """
         self._check()
-        if await adopt(self.commands, self._desk, run, principal(by)):
-            await self._stage.admit(run)
+        below = [child.run for child in await self.commands.children(run) if not child.ended]
+        for each in (run, *below):
+            if await adopt(self.commands, self._desk, each, principal(by)):
+                await self._stage.admit(each)
 
     # ---- looking
 

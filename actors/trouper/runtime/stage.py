@@ -13,10 +13,12 @@ from typing import final
 import trio
 from attrs import define, field, frozen
 
+from trouper.core.family import parent_of
 from trouper.core.state import RunState
 from trouper.errors import ActorError, RuntimeStopped, TrouperError
 from trouper.kit import Ref, TreeNode
 from trouper.runtime.agent import AgentActor
+from trouper.runtime.broods import Broods
 from trouper.runtime.commands import Commands
 from trouper.runtime.company import Company
 from trouper.runtime.desk import Desk
@@ -74,6 +76,7 @@ class Stage:
         self._ended_alive = 0
         self._waiters: dict[str, list[_Waiter]] = {}
         self._stuck: dict[str, _Stuck] = {}
+        self._broods = Broods()
         self._left_out = False
         self._freed = trio.Event()
         self._activations = 0
@@ -136,10 +139,12 @@ class Stage:
         return run in self._live
 
     def knows(self, run: str, version: int) -> bool:
-        """Whether the run need not be told of that version of its stream."""
+        """Whether the run need not be told of that version of its stream, or will be when its children are through."""
         live = self._live.get(run)
         if live is not None:
             return version <= live.version
+        if self._broods.postponed(run, version):
+            return True
         stuck = self._stuck.get(run)
         return stuck is not None and version <= stuck.version
 
@@ -167,6 +172,8 @@ class Stage:
 
     async def _put_on(self, run: str, known: RunState | None) -> None:
         self._stuck.pop(run, None)
+        if parent := parent_of(run):
+            self._broods.add(parent, run)
         live = self._live[run] = _Live(known.version if known is not None else 0)
         self._activations += 1
         states = [known] if known is not None else []
@@ -202,6 +209,8 @@ class Stage:
         live = self._live.pop(run, None)
         if live is None:
             return
+        if self._broods.leave(parent_of(run), run):
+            self._wake(parent_of(run))
         if live.announced:
             self._ended_alive -= 1
         if live.alarm is not None:
@@ -257,17 +266,29 @@ class Stage:
 
     def appended(self, run: str) -> None:
         """Another run's agent appended to this one's stream: it has something to do now."""
+        if parent := parent_of(run):
+            self._broods.add(parent, run)
+        self._wake(run)
+
+    def finished(self, child: str, parent: str, version: int) -> None:
+        """A child has ended, and its parent knows by this version of its stream."""
+        if self._broods.finished(parent, child, version) or parent in self._live:
+            self._wake(parent)
+
+    def _wake(self, run: str) -> None:
         if run in self._live:
             self._tell(run)
         else:
             self._watch.call_for(run)
 
-    def left(self, run: str) -> bool:
+    def left(self, run: str, version: int) -> bool:
         """The run has nothing to do now; False if it must stay because word of news is on its way to it."""
         live = self._live.get(run)
         if live is not None and live.news:
             return False
         self._off(run)
+        # One that has an alarm must look then, too: what is due could not be told from that.
+        self._broods.rests(run, version if live is None or live.alarm is None else None)
         return True
 
     def alarm(self, run: str, moment: int | None) -> None:

@@ -1,0 +1,62 @@
+"""What a run and its children write into each other's streams, each in one commit with its own."""
+
+from __future__ import annotations
+
+import json
+
+from trouper.core import events as ev
+from trouper.core import steps as st
+from trouper.core.child_wording import finished
+from trouper.core.conversation import Human
+from trouper.core.evolve import evolve
+from trouper.core.family import Parent, child_id
+from trouper.core.state import Action, RunState
+from trouper.core.status import status
+from trouper.runtime.domains import domain_of
+from trouper.runtime.launches import Plan
+from trouper.sub_agents import SubAgent
+from trouper_journal import Write
+
+
+def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -> Plan:
+    """Submit the run that a call begins."""
+    run, agent = child_id(state.run, action.action), tool.agent.name
+    asked = (action.arguments or {}).get("input")
+    text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
+    submitted = ev.RunSubmitted(
+        agent,
+        input=(Human(f"{run}/input", text),),
+        # One domain, one salt: what is erased with the root is erased with its whole tree.
+        salt=state.salt,
+        by=state.by,
+        parent=Parent(state.run, action.action, tool.returns),
+        path=(*state.path, agent),
+    )
+    child = evolve(RunState(run), submitted)
+    told = status(child)
+    write = Write(f"run/{run}", [submitted], 0, told.label, told.wake_at, domain_of(child))
+    events = (ev.ChildStarted(action.action, run, agent), ev.ActionStarted(action.action, attempt))
+    return Plan(events, writes=(write,))
+
+
+def cancel_child(state: RunState, step: st.CancelChild, now: int) -> Plan:
+    """Pass a cancellation on.
+
+    The moment makes the child due whatever it waits for; one that has just ended then says again that it has.
+    """
+    by, reason = (state.cancel.by, state.cancel.reason) if state.cancel else (None, None)
+    event = ev.CancelRequested(by, reason)
+    write = Write(f"run/{step.run}", [event], wake_at=now, domain=domain_of(state))
+    return Plan((ev.ChildCancelRequested(step.action, step.run),), writes=(write,))
+
+
+def word_to_parent(state: RunState, now: int) -> Write | None:
+    """What is written into the parent's stream in the commit that ends a run; None where there is none to write.
+
+    It is appended whatever else was appended there, and leaves the label to the parent.
+    """
+    parent = state.family.parent
+    if parent is None or not state.ended:
+        return None
+    event = finished(state, parent)
+    return Write(f"run/{parent.run}", [event], wake_at=now, domain=domain_of(state))
