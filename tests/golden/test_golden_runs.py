@@ -73,6 +73,9 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "run.heard",
         "run.pause_requested",
         "run.signalled",
+        "child.started",
+        "child.cancel_requested",
+        "child.finished",
         "state.changed",
         "state.refused",
     }

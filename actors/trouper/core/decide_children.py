@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trouper.core import wording
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.steps import CancelChild, Close, Step
 
@@ -21,7 +22,8 @@ def child_steps(action: Action) -> Iterator[Step]:
     child = action.child
     if child is not None and child.ended:
         ok = child.status == "succeeded"
-        yield Close(action.action, action.attempt, "ok" if ok else "error", "child", child.text)
+        text = child.text if action.original is None else wording.edited(action, child.text)
+        yield Close(action.action, action.attempt, "ok" if ok else "error", "child", text)
 
 
 def children_first(state: RunState) -> tuple[Step, ...] | None:

@@ -311,4 +311,5 @@ def _pending(state: RunState, action: Action) -> PendingApproval:
         effect=action.effect.value,
         requested_by=state.by.id if state.by else None,
         expires_at=action.expires_at,
+        path=state.path,
     )
