@@ -144,8 +144,11 @@ def _settle(
 @REASON
 def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
     """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
+    reached = 0
 
     async def change(commands: Commands, found: str) -> RunState:
+        nonlocal reached
+        reached = sum(not child.ended for child in await commands.children(found))
         state = await commands.cancel(found, by=person(name), reason=reason)
         if state.ended and state.phase is not RunPhase.CANCELLED:
             raise ConflictError(f"run {found} is over: it has {state.phase.value} already; nothing was changed")
@@ -155,7 +158,8 @@ def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
         by = state.cancel.by if state.cancel else None
         why = f": {quoted(state.cancel.reason)}" if state.cancel and state.cancel.reason else ""
         done = "is cancelled" if state.ended else "ends as soon as what is under way has come to a known end"
-        return f"cancelled by {who(by)} {claim(by)}{why}; it {done}"
+        with_it = f", and with it {count(reached, 'run')} of sub-agents" if reached and not state.ended else ""
+        return f"cancelled by {who(by)} {claim(by)}{why}; it {done}{with_it}"
 
     return change_run(output, journal, run_id, change, tell)
 

@@ -24,11 +24,15 @@ from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_s
 from trouper.core.events import Limits
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT
 from trouper.errors import RunError, TrouperError
 from trouper.runtime import Run, RunResult, Runtime, RuntimeOptions
 from trouper_journal import Record
 
 _FILE = click.Path(path_type=Path, readable=False)
+
+
+_NEEDS_A_PERSON = frozenset({AWAITING, IN_DOUBT, DRIFTED})
 
 
 class Options(TypedDict):
@@ -170,11 +174,19 @@ class _Watcher:
             self._state = evolve(self._state, event)
             self._tell(record, event)
         self._tell_of_drift()
-        for action in (*self._state.awaiting, *self._state.in_doubt):
-            asked = (action.action, action.phase, max(action.request, action.attempt))
-            if asked not in self._told and not self._state.ended:
+        self._ask_of(self._state)
+        if any(not child.ended for child in self._state.children):
+            for child in await self.run.children():
+                if child.status in _NEEDS_A_PERSON:
+                    self._ask_of(await self.runtime.commands.state(child.run))
+
+    def _ask_of(self, state: RunState) -> None:
+        """Ask for what a run waits for, if that was not asked before."""
+        for action in (*state.awaiting, *state.in_doubt):
+            asked = (f"{state.run}/{action.action}", action.phase, max(action.request, action.attempt))
+            if asked not in self._told and not state.ended:
                 self._told.add(asked)
-                self._ask(action)
+                self._ask(state, action)
 
     def _tell(self, record: Record, event: object) -> None:
         if self.output.as_json:
@@ -196,14 +208,14 @@ class _Watcher:
             )
         self._drift = drift
 
-    def _ask(self, action: Action) -> None:
+    def _ask(self, state: RunState, action: Action) -> None:
         if self.output.as_json:
             kind = "approval" if action.phase is Phase.AWAITING else "doubt"
-            self.output.json({"kind": kind, **action_json(self._state, action)})
+            self.output.json({"kind": kind, **action_json(state, action)})
         elif action.phase is Phase.AWAITING:
-            self.output.note(Text(), *approval_wanted(self._state, action, self.journal), Text())
+            self.output.note(Text(), *approval_wanted(state, action, self.journal), Text())
         else:
-            self.output.note(Text(), *doubt_to_settle(self._state, action, self.journal), Text())
+            self.output.note(Text(), *doubt_to_settle(state, action, self.journal), Text())
 
     def _note(self, text: Text) -> None:
         if self.output.as_json:

@@ -79,6 +79,9 @@ async def find_run(journal: Journal, given: str) -> str:
             run = head.stream.removeprefix("run/")
             if run == name:
                 return run
+            # A sub-agent's run is meant only where so much of its id is given.
+            if "~" in run[len(name) :]:
+                continue
             found.append(run)
             if len(found) > _SHOWN:
                 break

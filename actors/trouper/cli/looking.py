@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from rich.text import Text
 
 from trouper._clock import SystemClock
+from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import event_of, find_run, opened
@@ -17,12 +18,15 @@ from trouper.cli.line import Line
 from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.plain import SECOND, moment, record_json, state_json
-from trouper.cli.text import CUT, age, clean
+from trouper.cli.text import CUT, age, clean, count
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
+from trouper.core.family import parent_of
 from trouper.core.state import RunState
 from trouper.errors import UnknownRun
+from trouper.runtime import ChildRun
+from trouper.runtime.descent import descendants
 from trouper_journal import Journal, Record, StreamHead
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
@@ -45,44 +49,43 @@ class _Row:
 
 @command
 @JOURNAL
-@click.option("--label", help="Only runs with this label, such as awaiting_approval.")
+@click.option("--label", help="Only runs with this label, such as awaiting_approval; those of sub-agents, too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="The runs of sub-agents, too, each under the run that called it."
+)
 @click.option(
     "-n", "number", default=50, show_default=True, type=click.IntRange(min=0), help="How many, the newest; 0 for all."
 )
-def runs(output: Output, /, journal: Path, label: str | None, number: int) -> Exit:
+def runs(output: Output, /, journal: Path, *, label: str | None, number: int, everything: bool) -> Exit:
     """List the runs of a journal, oldest first."""
 
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
-            return await _list_runs(output, opened_journal, label, number)
+            chosen = await choose(opened_journal, label, number, everything=everything)
+            await _list_runs(output, opened_journal, chosen, label)
+        return Exit.OK
 
     return run_async(main)
 
 
-async def _list_runs(output: Output, journal: Journal, label: str | None, number: int) -> Exit:
-    labels: Counter[str] = Counter()
-    heads: deque[StreamHead] = deque(maxlen=number or None)
-    async for head in journal.streams(prefix="run/"):
-        labels[head.label or "?"] += 1
-        if label is None or head.label == label:
-            heads.append(head)
+async def _list_runs(output: Output, journal: Journal, chosen: Chosen, label: str | None) -> None:
     if output.as_json:
-        for head in heads:
+        for head in chosen.heads:
             if output.gone:
                 break
             output.json(_row_json(await _row(journal, head)))
-        return Exit.OK
-    if heads:
-        _print_rows(output, [await _row(journal, head) for head in heads])
-    there = labels.total() if label is None else labels[label]
-    if there > len(heads):
-        output.note(styled(f"{there - len(heads):,} older runs are not shown; -n 0 shows all", "dim"))
-    elif not labels:
+        return
+    if chosen.heads:
+        _print_rows(output, [await _row(journal, head) for head in chosen.heads], nested=chosen.nested)
+    if chosen.older:
+        output.note(styled(f"{chosen.older:,} older runs are not shown; -n 0 shows all", "dim"))
+    elif not chosen.labels:
         output.note(styled("no runs yet", "dim"))
-    elif not heads:
-        others = ", ".join(f"{clean(name)} ({number})" for name, number in labels.most_common())
+    elif not chosen.heads:
+        others = ", ".join(f"{clean(name)} ({number})" for name, number in chosen.labels.most_common())
         output.note(styled(f"no run has the label {label}; labels here: {others}", "dim"))
-    return Exit.OK
+    if chosen.below:
+        output.note(styled(f"{count(chosen.below, 'run')} of sub-agents not shown; --all shows them", "dim"))
 
 
 async def _row(journal: Journal, head: StreamHead) -> _Row:
@@ -91,7 +94,7 @@ async def _row(journal: Journal, head: StreamHead) -> _Row:
     return _Row(head, event.agent if isinstance(event, RunSubmitted) else "?", first.recorded_at)
 
 
-def _print_rows(output: Output, rows: list[_Row]) -> None:
+def _print_rows(output: Output, rows: list[_Row], *, nested: bool) -> None:
     now = SystemClock().now()
     table = grid()
     table.add_column("run", no_wrap=True)
@@ -103,13 +106,17 @@ def _print_rows(output: Output, rows: list[_Row]) -> None:
     table.header_style = "dim"
     for row in rows:
         asked = age((now - row.asked_at) / SECOND)
-        table.add_row(clean(row.run), clean(row.agent), label_text(row.head.label), asked, f"{row.head.version:,}")
+        indent = "  " * row.run.count("~") if nested else ""
+        table.add_row(
+            indent + clean(row.run), clean(row.agent), label_text(row.head.label), asked, f"{row.head.version:,}"
+        )
     output.result(table)
 
 
 def _row_json(row: _Row) -> dict[str, object]:
     return {
         "run": row.run,
+        "parent": parent_of(row.run) or None,
         "agent": row.agent,
         "label": row.head.label,
         "asked_at": moment(row.asked_at),
@@ -131,13 +138,15 @@ def show(output: Output, /, journal: Path, run_id: str, full: bool) -> Exit:
 
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
-            story = await read_story(opened_journal, await find_run(opened_journal, run_id), full=full)
+            name = await find_run(opened_journal, run_id)
+            story = await read_story(opened_journal, name, full=full)
+            below = await descendants(opened_journal, name)
         if output.as_json:
-            output.json(
-                {**({"run": story.run} if story.state is None else state_json(story.state)), "events": story.events}
-            )
+            told = {"run": story.run} if story.state is None else state_json(story.state)
+            output.json({**told, "children": [below_json(child) for child in below], "events": story.events})
         else:
             print_story(output, story, journal)
+            print_below(output, below)
         return Exit.OK
 
     return run_async(main)
@@ -194,6 +203,25 @@ def print_story(output: Output, story: Story, path: Path) -> None:
     output.result(Text(), timeline(story.lines, start))
     if story.state is not None:
         output.result(Text(), *footer(story.state, path))
+
+
+def below_json(child: ChildRun) -> dict[str, object]:
+    """A run that a sub-agent is, as JSON."""
+    return {"run": child.run, "agent": child.agent, "path": list(child.path), "label": child.status}
+
+
+def print_below(output: Output, below: Sequence[ChildRun]) -> None:
+    """Print how the runs stand that a run's sub-agents are."""
+    if not below:
+        return
+    output.result(Text(), styled("Sub-agents:", "bold"))
+    table = grid()
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    for child in sorted(below, key=lambda child: place(child.run)):
+        indent = "  " * (child.run.count("~") - below[0].run.count("~") + 1)
+        table.add_row(indent + clean(child.run), clean(child.agent), label_text(child.status))
+    output.result(table)
 
 
 # ---- tail

@@ -8,6 +8,7 @@ from attrs import define, field
 
 from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
 from trouper.cli.line import Line as Line
+from trouper.cli.narrate_children import CHILD_SENTENCES
 from trouper.cli.narrate_control import CONTROL_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.plain import moment
@@ -96,6 +97,10 @@ class Narrator:
         """Somebody asked."""
         asked = asked_text(event.input, self.limit)
         by = known(event.by, None)
+        if event.parent is not None:
+            caller = name_text(event.path[-2] if len(event.path) > 1 else "?")
+            call = f"call {event.parent.action} of run {clean(event.parent.run)}"
+            return Line(caller, f"asks {clean(event.agent)}: {asked}  (for {who(by)}; {call})", "model")
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
         start = "" if event.start_at is None else f", not before {moment(event.start_at)}"
         trust = f"  {claim(by)}" if by else ""
@@ -345,4 +350,4 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 }
 
 # Those that need nothing of what was told before.
-_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES, **CONTROL_SENTENCES}
+_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES, **CONTROL_SENTENCES, **CHILD_SENTENCES}

@@ -97,6 +97,7 @@ def action_json(state: RunState, action: Action) -> dict[str, object]:
         "action": f"{state.run}/{action.action}",
         "run": state.run,
         "agent": state.agent,
+        "path": list(state.path),
         "tool": action.tool,
         "arguments": plain(action.arguments),
         "digest": action.digest.hex(),
@@ -121,6 +122,7 @@ def state_json(state: RunState) -> dict[str, object]:
     return {
         "run": state.run,
         "agent": state.agent,
+        "path": list(state.path),
         "label": status(state).label,
         "asked_by": principal_json(state.by),
         "output": state.output,
@@ -132,4 +134,5 @@ def state_json(state: RunState) -> dict[str, object]:
         "drift": plain(state.drift),
         "awaiting": [action_json(state, action) for action in state.awaiting],
         "in_doubt": [action_json(state, action) for action in state.in_doubt],
+        "children": [{"run": child.run, "agent": child.agent, "status": child.status} for child in state.children],
     }

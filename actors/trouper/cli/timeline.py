@@ -121,7 +121,8 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
 def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
     """Everything that a person needs to decide, nothing shortened, and what to type."""
     asker = f", asked by {who(state.by)}" if state.by else ""
-    yield styled(f"{clean(state.agent)}{asker}, wants to call {clean(action.tool)} ({action.effect.value}):", "yellow")
+    callers = " > ".join(map(clean, state.path))
+    yield styled(f"{callers}{asker}, wants to call {clean(action.tool)} ({action.effect.value}):", "yellow")
     for name, value in (action.arguments or {}).items():
         shown = json.dumps(plain(value), ensure_ascii=False)
         yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
