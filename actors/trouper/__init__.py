@@ -26,8 +26,10 @@ from trouper.core.effects import Effect as Effect
 from trouper.core.events import REGISTRY as REGISTRY
 from trouper.core.events import Limits as Limits
 from trouper.core.events import Principal as Principal
+from trouper.core.events import Requirement as Requirement
 from trouper.core.exchange import ModelConfig as ModelConfig
 from trouper.core.exchange import ModelReply as ModelReply
+from trouper.core.exchange import OutputSchema as OutputSchema
 from trouper.core.family import Child as Child
 from trouper.core.media import Audio as Audio
 from trouper.core.media import File as File
@@ -42,11 +44,14 @@ from trouper.errors import IdempotencyConflict as IdempotencyConflict
 from trouper.errors import JournalError as JournalError
 from trouper.errors import JournalInUse as JournalInUse
 from trouper.errors import ModelError as ModelError
+from trouper.errors import ModelRefused as ModelRefused
+from trouper.errors import OutputInvalid as OutputInvalid
 from trouper.errors import OutputTruncated as OutputTruncated
 from trouper.errors import ResolveError as ResolveError
 from trouper.errors import RunCancelled as RunCancelled
 from trouper.errors import RunError as RunError
 from trouper.errors import RunFailed as RunFailed
+from trouper.errors import RunIncomplete as RunIncomplete
 from trouper.errors import RuntimeStopped as RuntimeStopped
 from trouper.errors import SchemaError as SchemaError
 from trouper.errors import SteerError as SteerError
@@ -59,6 +64,8 @@ from trouper.errors import UnknownAction as UnknownAction
 from trouper.errors import UnknownAgent as UnknownAgent
 from trouper.errors import UnknownRun as UnknownRun
 from trouper.models import Model as Model
+from trouper.output import Output as Output
+from trouper.output import requires_receipt as requires_receipt
 from trouper.runtime import Artifact as Artifact
 from trouper.runtime import ChildRun as ChildRun
 from trouper.runtime import Commands as Commands

@@ -11,10 +11,11 @@ from attrs import Attribute, field, frozen
 
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.definition import Definition, define
-from trouper.core.events import NO_TERMS, Limits, Terms
+from trouper.core.events import NO_TERMS, Limits, Requirement, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
 from trouper.models import Model, identity
+from trouper.output import FINAL_RESULT, Answering, Output, as_output, as_requirements, choose_mode
 from trouper.sub_agents import Delegation, SubAgent, sub_agent
 from trouper.tools import StateKey, Tool, check_keys
 from trouper_journal import plain_digest
@@ -70,6 +71,17 @@ def _check_state(agent: Agent, _: Attribute[Mapping[str, StateKey]], keys: objec
     check_keys(agent.name, keys)
 
 
+def _check_output(agent: Agent, _: Attribute[Output | None], output: Output | None) -> None:
+    if output is not None:
+        choose_mode(agent.name, output, agent.model, [*agent.toolbox])
+
+
+def _check_completion(agent: Agent, _: Attribute[Sequence[Requirement]], rules: Sequence[Requirement]) -> None:
+    for name in (name for rule in rules for name in rule.tools):
+        if name not in agent.toolbox:
+            raise DefinitionError(f"agent {agent.name}, completion: it has no tool called {name!r}")
+
+
 @frozen(slots=False, eq=False)
 class Agent:
     """An agent's definition: a value that can be shared by any number of runs and runtimes.
@@ -82,6 +94,8 @@ class Agent:
         limits: How far a run may go, unless a submit says otherwise.
         config: Settings of each model call.
         state: The keys of its runs' named state, which tools and hooks read and write.
+        output: What its answer must be, if it is to be more than text: a type, or an `Output`.
+        completion: What must have been done before a run may succeed; see `requires_receipt`.
         description: What it is for, told to agents that have it as a tool.
 
     Raises:
@@ -96,6 +110,10 @@ class Agent:
     limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
     config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
     state: Mapping[str, StateKey] = field(factory=dict, validator=_check_state, kw_only=True)
+    output: Output | None = field(default=None, converter=as_output, validator=_check_output, kw_only=True)
+    completion: Sequence[Requirement] = field(
+        default=(), converter=as_requirements, validator=_check_completion, kw_only=True
+    )
 
     description: str = field(default="", validator=_must_be(str), kw_only=True)
 
@@ -142,7 +160,22 @@ class Agent:
     @cached_property
     def terms(self) -> Terms:
         """What the rules must know of it."""
-        return NO_TERMS
+        if self.answering is None and not self.completion:
+            return NO_TERMS
+        answering = self.answering
+        return Terms(
+            output=answering is not None,
+            output_tool=FINAL_RESULT if answering is not None and answering.mode == "tool" else "",
+            requires=tuple(self.completion),
+            rounds=NO_TERMS.rounds if answering is None else answering.output.rounds,
+        )
+
+    @cached_property
+    def answering(self) -> Answering | None:
+        """How its output is asked for and read; None where any text is one."""
+        if self.output is None:
+            return None
+        return Answering(self.output, choose_mode(self.name, self.output, self.model, [*self.toolbox]))
 
     @cached_property
     def definition(self) -> Definition:
@@ -156,8 +189,13 @@ class Agent:
         }
         # What an agent does not use does not stand in its document, so that its digests stay.
         used: dict[str, Value] = {}
+        told: dict[str, Value] = {}
         if self.state:
             used["state"] = {name: key.contract() for name, key in self.state.items()}
+        if self.answering is not None:
+            used["output"], told["output"] = self.answering.contract(), self.answering.prose()
+        if self.completion:
+            used["completion"] = [[list[Value](rule.tools), rule.count] for rule in self.completion]
         return define(
             contract={"name": self.name, "tools": contracts, "limits": limits, **used},
             prose={
@@ -165,5 +203,6 @@ class Agent:
                 "tools": prose,
                 "model": dict(identity(self.model)),
                 "config": self.config.to_value(),
+                **told,
             },
         )

@@ -85,6 +85,7 @@ class SchemaError(DefinitionError):
     Attributes:
         tool: The tool's name.
         parameter: The parameter's name; empty where it is about the whole tool.
+        reason: What is wrong with it.
     """
 
     def __init__(self, tool: str, parameter: str, reason: str) -> None:
@@ -92,6 +93,7 @@ class SchemaError(DefinitionError):
         super().__init__(f"{where}: {reason}")
         self.tool = tool
         self.parameter = parameter
+        self.reason = reason
 
 
 class ArgumentsError(TrouperError, ValueError):
@@ -221,6 +223,18 @@ class RunCancelled(RunError):
 
 class StepLimitExceeded(RunError):
     """The run reached ``max_steps``; its state is kept, and it can go on with a higher limit."""
+
+
+class OutputInvalid(RunError):
+    """Answer after answer could not be read as the structured output that the agent is to give."""
+
+
+class RunIncomplete(RunError):
+    """The model wanted to end without the evidence that the agent's completion rules ask for, to the end."""
+
+
+class ModelRefused(RunError):
+    """The model refused to answer, or its provider filtered the reply; ``result.text`` is what it said."""
 
 
 class OutputTruncated(RunError):

@@ -76,6 +76,8 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "child.started",
         "child.cancel_requested",
         "child.finished",
+        "output.accepted",
+        "output.rejected",
         "state.changed",
         "state.refused",
     }

@@ -202,6 +202,8 @@ class Narrator:
             return Line(name_text(event.tool), f"{event.action} is refused{reason}", "bad")
         arguments = ERASED_TEXT if isinstance(event.arguments, Erased) else event.arguments
         call = call_text(event.tool, arguments, self.limit)
+        if event.gate == "output":
+            return Line(name_text(event.tool), f"{event.action} {call} hands in the final output", "dim")
         gate = "may run" if event.gate == "free" else "needs a person's approval"
         return Line(name_text(event.tool), f"{event.action} {call} {gate} ({event.effect.value})", "dim")
 
@@ -284,6 +286,16 @@ class Narrator:
         text = f"{event.action} attempt {event.attempt} came back after all: it had {how}{self._reason(event.text)}"
         return Line(self.tool(event.action), text, "dim")
 
+    def output_accepted(self, event: ev.OutputAccepted) -> Line:
+        """The final output."""
+        value = ERASED_TEXT if isinstance(event.value, Erased) else value_text(event.value, self.limit)
+        return Line(RUNTIME, f"accepts the output: {value}", "ok")
+
+    def output_rejected(self, event: ev.OutputRejected) -> Line:
+        """No final output."""
+        why = "something is missing" if event.kind == "incomplete" else "it does not fit"
+        return Line(RUNTIME, f"does not accept the answer, because {why}{self._reason(event.text)}", "bad")
+
     def recorded(self, event: ev.DefinitionRecorded) -> Line:
         """A definition document."""
         name = "" if isinstance(event.document, Erased) else _name_in(event.document)
@@ -340,6 +352,8 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.ActionUnresolved: Narrator.unresolved,
     ev.ActionResolved: Narrator.resolved,
     ev.ActionReturnedLate: Narrator.returned_late,
+    ev.OutputAccepted: Narrator.output_accepted,
+    ev.OutputRejected: Narrator.output_rejected,
     ev.CancelRequested: Narrator.cancel_requested,
     ev.BudgetRaised: Narrator.raised,
     ev.ResumeRequested: Narrator.resumed,

@@ -125,7 +125,7 @@ def state_json(state: RunState) -> dict[str, object]:
         "path": list(state.path),
         "label": status(state).label,
         "asked_by": principal_json(state.by),
-        "output": state.output,
+        "output": plain(state.answer.value) if state.answer.verdict == "accepted" else state.output,
         "failure": state.failure,
         "message": state.failure_message or None,
         "steps": state.steps,

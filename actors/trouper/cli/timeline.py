@@ -114,8 +114,10 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
         yield styled("It can go on, once what was wrong is mended:")
         yield typed(command_line("resume", journal, state.run, "--as", system_user()))
     if state.output is not None:
-        yield styled("Answer:", "bold")
-        yield _indented(styled(clean(state.output, keep="\n\t")))
+        accepted = state.answer.verdict == "accepted"
+        answer = json.dumps(plain(state.answer.value), indent=2, ensure_ascii=False) if accepted else state.output
+        yield styled("Output:" if accepted else "Answer:", "bold")
+        yield _indented(styled(clean(answer, keep="\n\t")))
 
 
 def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:

@@ -21,7 +21,8 @@ class ActionPlanned:
         tool: The tool's name.
         effect: Its effect class.
         gate: ``free`` may run, ``person`` needs an approval, ``refused`` never runs (`refusal` tells the model why),
-            ``limit`` was not looked at because the run had reached its limit.
+            ``limit`` was not looked at because the run had reached its limit, ``output`` runs nothing: it hands in
+            the final output.
         identity: Digest of what the tool promises (name, schema, effect, gate, limits).
         digest: Keyed digest of that and the arguments; what an approval binds to.
         attempts: How often the tool may be tried.
@@ -32,7 +33,7 @@ class ActionPlanned:
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit"] = "free"
+    gate: Literal["free", "person", "refused", "limit", "output"] = "free"
     identity: bytes = b""
     digest: bytes = b""
     attempts: int = 1
@@ -126,7 +127,9 @@ class ActionReceipted:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child"] = "returned"
+    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child", "output"] = (
+        "returned"
+    )
     text: Content[str] = ""
     value: Content[Value] = None
     parts: Content[Value] = None

@@ -27,7 +27,7 @@ from attrs import define, frozen
 from . import strict_json
 from .chat import content_value
 from .conversation import AI, Message, System, ToolCall, ToolMessage, ToolSpec, Value
-from .exchange import ModelConfig
+from .exchange import ModelConfig, OutputSchema
 
 UNANSWERED = "error: no result of this call is recorded"
 """What a model is told about a call whose answer the history lacks."""
@@ -104,6 +104,7 @@ def request_body(
         "stop": list[Value](config.stop) or None,
         "seed": config.seed,
         "reasoning_effort": config.reasoning_effort,
+        "response_format": None if config.output is None else wire_output(config.output),
     }
     if tools:
         # Without tools, providers refuse the settings that are about them.
@@ -117,6 +118,12 @@ def request_body(
     for key, value in config.extra.items():
         body[key] = strict_json.checked(value, f"config.extra.{key}")
     return body
+
+
+def wire_output(output: OutputSchema) -> Value:
+    """``response_format`` for `ModelConfig.output`."""
+    schema = strict_json.checked(output.schema, "config.output.schema")
+    return {"type": "json_schema", "json_schema": {"name": output.name, "schema": schema, "strict": output.strict}}
 
 
 def wire_tool(tool: ToolSpec) -> Value:

@@ -13,8 +13,9 @@ from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
 from trouper.core.decide_children import children_first, waits_for_child
 from trouper.core.decide_control import hears, held_back
-from trouper.core.state import RunState
-from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Start, Step, Succeed
+from trouper.core.decide_output import ending, held_outputs
+from trouper.core.state import Action, RunState
+from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Start, Step
 
 RULES = 1
 """Number of the rules below."""
@@ -42,9 +43,9 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
     if state.halt is not None:
         return (Fail(state.halt.kind, state.halt.message),)
     if state.unplanned:
-        return tuple(Plan(name, _refusal(state)) for name, _ in state.unplanned)
+        return tuple(Plan(name, _refusal(state, call.name)) for name, call in state.unplanned)
     if state.batch:
-        return tuple(step for action in state.batch for step in action_steps(action))
+        return (*(step for action in state.batch for step in action_steps(action)), *held_outputs(state))
     return _conversation(state)
 
 
@@ -52,12 +53,19 @@ def _at_limit(state: RunState) -> bool:
     return state.limits is not None and state.steps >= state.limits.max_steps
 
 
-def _refusal(state: RunState) -> Literal["limit", "truncated"] | None:
-    if state.closing or (not state.batch and _at_limit(state)):
-        return "limit"
-    if state.batch and state.batch[0].gate == "limit":
-        return "limit"
+def _refusal(state: RunState, tool: str) -> Literal["limit", "truncated", "refused"] | None:
+    if not state.terms.hands_in(tool):
+        first = _first_call(state)
+        if state.closing or (_at_limit(state) if first is None else first.gate == "limit"):
+            return "limit"
+    if state.answer.refused:
+        return "refused"
     return "truncated" if state.truncated else None
+
+
+def _first_call(state: RunState) -> Action | None:
+    """The first call of the batch that is more than the final output."""
+    return next((action for action in state.batch if not state.terms.hands_in(action.tool)), None)
 
 
 def _conversation(state: RunState) -> tuple[Step, ...]:
@@ -74,8 +82,8 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
         if call.phase == "lost" and call.attempt - call.spent >= attempts + LOSSES:
             return (Fail("model", wording.lost(call.attempt)),)
         return (RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at),)
-    if state.index > 0 and (state.closing or _answered(state)):
-        return (Succeed(),)
+    if state.index > 0 and (step := ending(state)) is not None:
+        return (step,)
     if state.truncations >= TRUNCATIONS:
         return (Fail("truncated", wording.cut_off(state.truncations)),)
     if _at_limit(state):
@@ -83,11 +91,6 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
             return (RequestModel(state.index, 1, closing=True),)
         return (Fail("step_limit", wording.step_limit(state.steps)),)
     return (RequestModel(state.index, 1),)
-
-
-def _answered(state: RunState) -> bool:
-    """Whether the model has the last word: no batch has been closed since, and nobody has said anything."""
-    return not state.messages or state.messages[-1].role == "ai"
 
 
 def _cancelling(state: RunState) -> Iterator[Step]:

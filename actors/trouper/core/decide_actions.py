@@ -18,6 +18,8 @@ def action_steps(action: Action) -> Iterator[Step]:
     """What must happen to a call now."""
     name, attempt = action.action, action.attempt
     match action.phase:
+        case Phase.PLANNED if action.gate == "output":
+            return  # see decide_output
         case Phase.PLANNED if action.gate in {"refused", "limit"}:
             yield Close(name, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
         case Phase.PLANNED if action.gate == "person":

@@ -36,13 +36,17 @@ from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.family import Parent
+from trouper.core.output_events import OutputAccepted as OutputAccepted
+from trouper.core.output_events import OutputRejected as OutputRejected
 from trouper.core.state_events import StateChanged as StateChanged
 from trouper.core.state_events import StateOp as StateOp
 from trouper.core.state_events import StateRefused as StateRefused
 from trouper.core.terms import NO_TERMS as NO_TERMS
 from trouper.core.terms import AskedCall as AskedCall
+from trouper.core.terms import FailureKind as FailureKind
 from trouper.core.terms import Limits as Limits
 from trouper.core.terms import Principal as Principal
+from trouper.core.terms import Requirement as Requirement
 from trouper.core.terms import Terms as Terms
 from trouper_journal import Content, EventRegistry, Value, event
 
@@ -262,12 +266,13 @@ class RunFailed:
     """The run cannot go on.
 
     Attributes:
-        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off;
-            ``state``: the named state that it was submitted with does not fit. None of them but the last is for good:
-            a resume, or a raised limit, lets the run go on.
+        kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off; ``output``:
+            answer after answer could not be read as the output; ``incomplete``: evidence was missing to the end;
+            ``refused``: the model would not, or a filter stepped in; ``state``: the named state that it was submitted
+            with does not fit. None of them but the last is for good: a resume, or a raised limit, lets the run go on.
     """
 
-    kind: Literal["model", "step_limit", "truncated", "state"]
+    kind: FailureKind
     message: Content[str] = ""
 
 
@@ -303,6 +308,8 @@ REGISTRY = EventRegistry(
         ChildStarted,
         ChildCancelRequested,
         ChildFinished,
+        OutputAccepted,
+        OutputRejected,
         CancelRequested,
         BudgetRaised,
         PauseRequested,

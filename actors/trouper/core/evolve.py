@@ -17,6 +17,7 @@ from trouper.core.evolve_actions import ACTION_STEPS, close_batch
 from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
+from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
 from trouper.core.family import ALONE, Family
 from trouper.core.folding import advanced, changed, say
 from trouper.core.state import (
@@ -136,6 +137,7 @@ def _responded(state: RunState, event: ev.ModelResponded) -> RunState:
         truncated=event.truncated,
         truncations=state.truncations + 1 if cut else 0,
         finish=event.finish,
+        answer=after_reply(state.answer, event.finish, refusal=known(event.refusal, None) is not None),
         erased=state.erased or isinstance(event.calls, Erased),
     )
 
@@ -186,6 +188,7 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
     if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state"}:
         return advanced(unpaused(state))
+    state = after_resume(state)
     call = state.model
     if call is not None:
         call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
@@ -223,6 +226,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     **STATE_STEPS,
     **CONTROL_STEPS,
     **CHILD_STEPS,
+    **OUTPUT_STEPS,
     ev.RunSubmitted: _submitted,
     ev.RunStarted: _started,
     ev.DefinitionAdopted: _adopted,

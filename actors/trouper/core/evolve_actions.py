@@ -8,6 +8,7 @@ from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
+from trouper.core.evolve_output import after_receipt
 from trouper.core.folding import advanced, changed, content_parts, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
 from trouper_journal import Erased
@@ -25,13 +26,14 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         arguments=known(event.arguments, None),
         refusal=known(event.refusal, None),
     )
-    # Calls that are closed unseen, at the limit or on a cancel, are no step.
-    looked_at = event.gate != "limit" and state.cancel is None
+    # Calls that are closed unseen, at the limit or on a cancel, are no step; nor is handing in the final output.
+    looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and state.cancel is None
+    begun = any(not state.terms.hands_in(each.tool) for each in state.batch)
     return advanced(
         state,
         batch=(*state.batch, action),
         unplanned=tuple(entry for entry in state.unplanned if entry[0] != event.action),
-        steps=state.steps + (1 if looked_at and not state.batch else 0),
+        steps=state.steps + (1 if looked_at and not begun else 0),
     )
 
 
@@ -152,6 +154,8 @@ def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
 
 
 def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
+    if event.outcome == "ok":
+        state = after_receipt(state, event.action)
     return change_action(
         state,
         event.action,

@@ -22,6 +22,21 @@ def _first(said: _Setting | None, otherwise: _Setting | None) -> _Setting | None
 
 
 @frozen
+class OutputSchema:
+    """What a reply's text must be: JSON that fits a schema, held to by the provider.
+
+    Attributes:
+        schema: The JSON Schema, of an object.
+        name: What the provider calls it.
+        strict: Whether the provider shall guarantee it; that takes a schema within its rules.
+    """
+
+    schema: Mapping[str, Value]
+    name: str = "output"
+    strict: bool = False
+
+
+@frozen
 class ModelConfig:
     """Settings of one model call; None leaves a setting to the provider.
 
@@ -35,6 +50,7 @@ class ModelConfig:
         parallel_tool_calls: Whether one reply may ask for several calls.
         reasoning_effort: How long the model shall think, in the provider's words.
         extra: Further fields of the request, in the provider's words; they win over the fields above.
+        output: What the reply's text must be, for models that can be held to it.
     """
 
     temperature: float | None = None
@@ -46,6 +62,7 @@ class ModelConfig:
     parallel_tool_calls: bool | None = None
     reasoning_effort: str | None = None
     extra: Mapping[str, Value] = field(factory=_nothing)
+    output: OutputSchema | None = None
 
     def over(self, base: ModelConfig) -> ModelConfig:
         """These settings where they say something, those of ``base`` elsewhere."""
@@ -59,6 +76,7 @@ class ModelConfig:
             _first(self.parallel_tool_calls, base.parallel_tool_calls),
             _first(self.reasoning_effort, base.reasoning_effort),
             {**base.extra, **self.extra},
+            _first(self.output, base.output),
         )
 
     def to_value(self) -> dict[str, Value]:
@@ -66,7 +84,9 @@ class ModelConfig:
         said: dict[str, Value] = {}
         for name in (attribute.name for attribute in fields(ModelConfig)):
             value = getattr(self, name)
-            if value is not None and value not in ((), {}):
+            if isinstance(value, OutputSchema):
+                said[name] = {"name": value.name, "schema": dict(value.schema), "strict": value.strict}
+            elif value is not None and value not in ((), {}):
                 said[name] = list(value) if isinstance(value, tuple) else value
         return said
 

@@ -97,6 +97,15 @@ def _failed(step: Step, event: ev.RunFailed) -> bool:
     return isinstance(step, steps.Fail) and step.kind == event.kind
 
 
+def _accepted(step: Step, event: ev.OutputAccepted) -> bool:
+    return isinstance(step, steps.CheckOutput) and step.index == event.index
+
+
+def _rejected(step: Step, event: ev.OutputRejected) -> bool:
+    wanted = steps.Reject if event.kind == "incomplete" else steps.CheckOutput
+    return isinstance(step, wanted) and step.index == event.index
+
+
 _INTENTS: dict[type, Callable[..., bool]] = {
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
     ev.RunHeard: _heard,
@@ -107,6 +116,8 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.ChildStarted: _child_started,
     ev.ChildCancelRequested: _child_cancelled,
     ev.ActionUnresolved: _doubted,
+    ev.OutputAccepted: _accepted,
+    ev.OutputRejected: _rejected,
     ev.RunSucceeded: lambda step, _: isinstance(step, steps.Succeed),
     ev.RunFailed: _failed,
     ev.RunCancelled: lambda step, _: isinstance(step, steps.EndCancelled),

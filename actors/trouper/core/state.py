@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, TypeVar
 
 from attrs import field, frozen
 
+from trouper.core.answer import NO_ANSWER, Answer
 from trouper.core.base import Base
 from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Message, Part
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
-from trouper.core.events import NO_TERMS, AskedCall, Limits, Principal, Terms
+from trouper.core.events import NO_TERMS, AskedCall, FailureKind, Limits, Principal, Terms
 from trouper.core.family import ALONE, Child, Family
 from trouper_journal import Erased, Value
 
@@ -90,7 +92,7 @@ class Action:
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit"]
+    gate: Literal["free", "person", "refused", "limit", "output"]
     identity: bytes
     digest: bytes
     attempts: int
@@ -184,6 +186,7 @@ class RunState:
         raised: Steps allowed on top of the limits before the run was taken up.
         truncations: How many replies in a row were cut off while calling tools.
         finish: Finish reason of the last reply.
+        answer: How its answer stands.
         named: The named state, as plain values; never changed in place.
         halt: Why the run must fail, where that was found outside of the rules.
         drift: What differs between the pinned definition and today's, while the run waits for that.
@@ -218,8 +221,9 @@ class RunState:
     truncations: int = 0
     closing: bool = False
     finish: str = ""
+    answer: Answer = NO_ANSWER
     cancel: Cancel | None = None
-    failure: Literal["model", "step_limit", "truncated", "state"] | None = None
+    failure: FailureKind | None = None
     failure_message: str = ""
     drift: tuple[str, ...] | None = None
     erased: bool = False
@@ -242,11 +246,18 @@ class RunState:
 
     @property
     def output(self) -> str | None:
-        """Text of the model's last reply, once the run has succeeded."""
+        """Text of the model's last reply, once the run has succeeded; a structured output as JSON text."""
         if self.phase is not RunPhase.SUCCEEDED:
             return None
+        if self.answer.verdict == "accepted":
+            return json.dumps(self.answer.value, ensure_ascii=False, separators=(",", ":"))
+        return self.said
+
+    @property
+    def said(self) -> str:
+        """Text of the model's last reply; of a refusal without any, the refusal."""
         last = next((message for message in reversed(self.messages) if isinstance(message, AI)), None)
-        return "" if last is None else text_of(last.content)
+        return "" if last is None else text_of(last.content) or last.refusal or ""
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from trouper.core.terms import FailureKind
+
 
 @frozen
 class Start:
@@ -47,7 +49,7 @@ class Plan:
     """Read a call and check it; ``refuse`` closes it unseen, with that reason."""
 
     action: str
-    refuse: Literal["limit", "truncated", "cancelled"] | None = None
+    refuse: Literal["limit", "truncated", "refused", "cancelled"] | None = None
 
 
 @frozen
@@ -107,7 +109,7 @@ class Close:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["person", "not_started", "tool_error", "query", "child"]
+    evidence: Literal["person", "not_started", "tool_error", "query", "child", "output"]
     text: str
 
 
@@ -121,6 +123,21 @@ class Doubt:
 
 
 @frozen
+class CheckOutput:
+    """Read the output out of a reply and check it."""
+
+    index: int
+
+
+@frozen
+class Reject:
+    """The reply does not end the run, because something is missing."""
+
+    index: int
+    text: str
+
+
+@frozen
 class Succeed:
     """The last reply is the output."""
 
@@ -129,7 +146,7 @@ class Succeed:
 class Fail:
     """The run cannot go on."""
 
-    kind: Literal["model", "step_limit", "truncated", "state"]
+    kind: FailureKind
     message: str
 
 
@@ -152,6 +169,8 @@ Step: TypeAlias = (
     | CancelChild
     | Close
     | Doubt
+    | CheckOutput
+    | Reject
     | Succeed
     | Fail
     | EndCancelled

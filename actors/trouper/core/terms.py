@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from attrs import frozen
 
 from trouper.errors import DefinitionError
 from trouper_journal import Value
+
+FailureKind: TypeAlias = Literal["model", "step_limit", "truncated", "output", "incomplete", "refused", "state"]
+"""Why a run failed; `RunFailed` says what each means."""
 
 
 @frozen
@@ -56,20 +59,39 @@ class Limits:
 
 
 @frozen
+class Requirement:
+    """Evidence without which a run may not succeed: receipts of calls that did what was asked.
+
+    Attributes:
+        tools: A call of any of these counts.
+        count: How many such calls there must be.
+    """
+
+    tools: tuple[str, ...]
+    count: int = 1
+
+
+@frozen
 class Terms:
     """What the rules must know of an agent's definition; pinned in the run's own stream.
 
     Attributes:
         hooks: The points at which the agent has hooks, such as ``before_model``.
         output: Whether the last reply must be read as a structured output.
-        requires: Tools of which at least one call must have succeeded before the run may.
-        rounds: How often the model is told what is wrong with its output before the run fails.
+        output_tool: The call that hands the output in; empty where it is the reply's text.
+        requires: Evidence without which the run may not succeed.
+        rounds: How often the model is told what is wrong with its answer before the run fails.
     """
 
     hooks: tuple[str, ...] = ()
     output: bool = False
-    requires: tuple[str, ...] = ()
+    output_tool: str = ""
+    requires: tuple[Requirement, ...] = ()
     rounds: int = 2
+
+    def hands_in(self, tool: str) -> bool:
+        """Whether a call of that name hands in the output."""
+        return bool(self.output_tool) and tool == self.output_tool
 
 
 NO_TERMS: Final = Terms()

@@ -18,6 +18,17 @@ TRUNCATED = (
     "Not started: your reply was cut off by its length limit, so the arguments may be incomplete. "
     "Issue the call again with shorter arguments, or in smaller parts."
 )
+REFUSED_CALL = "Not started: the reply that it stands in is a refusal."
+REFUSED = "the model refused to answer, or its provider filtered the reply"
+REFUSED_AGAIN = "Your last reply was a refusal, or was filtered. You are asked to try again."
+OUTPUT_ACCEPTED = "Accepted."
+OUTPUT_TWICE = "Not used: another final output of the same reply was accepted."
+OUTPUT_HELD_BACK = (
+    "Not accepted: another call of the same reply did not succeed. Look at its result, and hand in the final output "
+    "again when you know what came of it."
+)
+OUTPUT_OVERTAKEN = "Not accepted: somebody has said something meanwhile. Read it, then hand in the final output again."
+OUTPUT_UNWANTED = "Not used: no such output is asked for any more."
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 
@@ -34,6 +45,29 @@ def cut_off(times: int) -> str:
 def step_limit(steps: int) -> str:
     """Why a run ends at its limit."""
     return f"the limit of steps is reached after {steps}; raise it to go on"
+
+
+def not_accepted(times: int, told: str) -> str:
+    """Why a run ends whose answers are not accepted."""
+    many = "1 answer was" if times == 1 else f"{times} answers were"
+    return f"{many} not accepted; the last time the model was told: {told}"
+
+
+def missing(state: RunState) -> str:
+    """What the model is told of evidence that is missing; empty where none is."""
+    done = state.answer.receipts
+    lines = []
+    for each in state.terms.requires:
+        found = sum(done.get(tool, 0) for tool in each.tools)
+        if found < each.count:
+            calls = "a call" if each.count == 1 else f"{each.count} calls"
+            so_far = f" (so far: {found})" if each.count > 1 else ""
+            lines.append(f"- {calls} of {' or '.join(each.tools)} that succeeds{so_far}")
+    return (
+        "\n".join(["You are not done yet. Still missing:", *lines, "Do that first, then answer again."])
+        if lines
+        else ""
+    )
 
 
 def denied(action: Action) -> str:

@@ -11,8 +11,10 @@ from trouper.core.exchange import ToolCallDelta as ToolCallDelta
 from trouper.core.exchange import UsageDelta as UsageDelta
 
 from ._protocol import Model as Model
+from ._protocol import OutputSupport as OutputSupport
 from ._protocol import StreamingModel as StreamingModel
 from ._protocol import astream as astream
 from ._protocol import collect as collect
 from ._protocol import identity as identity
+from ._protocol import output_support as output_support
 from ._protocol import pieces as pieces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.conversation import text as text_of
@@ -26,8 +26,8 @@ from trouper.errors import ModelError
 class Model(Protocol):
     """A model: ``name`` and ``agenerate`` are all that it takes.
 
-    A model may also have ``astream`` (see `StreamingModel`), ``identity() -> Mapping[str, Value]`` (see `identity`)
-    and ``aclose()``, which the runtime calls when it is done with the model.
+    A model may also have ``astream`` (see `StreamingModel`), ``identity() -> Mapping[str, Value]`` (see `identity`),
+    ``output_support`` (see `output_support`) and ``aclose()``, which the runtime calls when it is done with the model.
     """
 
     @property
@@ -136,6 +136,17 @@ async def collect(chunks: AsyncIterator[Chunk]) -> ModelReply:
 
 def _broken_off() -> ModelError:
     return ModelError("the model's stream ended before its reply was complete", retryable=True)
+
+
+OutputSupport: TypeAlias = Literal["none", "without_tools", "with_tools"]
+"""How far a model can be held to a schema (`ModelConfig.output`): not at all; only while it has no tools to call; or
+also then, and calls them as ever."""
+
+
+def output_support(model: Model) -> OutputSupport:
+    """What a model says of itself in its attribute ``output_support``; ``none`` where it says nothing known."""
+    told = getattr(model, "output_support", "none")
+    return "with_tools" if told == "with_tools" else "without_tools" if told == "without_tools" else "none"
 
 
 def identity(model: Model) -> Mapping[str, Value]:

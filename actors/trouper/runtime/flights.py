@@ -12,6 +12,7 @@ from trouper.errors import ActorError, MailboxFull
 from trouper.kit import Ref
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import CallTool, Launch, SendRequest, StopModel, StopTool
+from trouper.runtime.plan_output import offered, settings
 from trouper.runtime.planning import conversation
 from trouper.runtime.protocol import (
     Abandon,
@@ -151,8 +152,8 @@ class Flights:
             launch.index,
             launch.attempt,
             await conversation(self._desk, agent, state, launch.closing),
-            () if launch.closing else agent.specs,
-            agent.config,
+            offered(agent, closing=launch.closing),
+            settings(agent, closing=launch.closing),
             self._deliver,
         )
         try:

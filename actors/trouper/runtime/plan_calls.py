@@ -20,6 +20,7 @@ from trouper.errors import ArgumentsError
 from trouper.runtime.children import begin_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
+from trouper.runtime.plan_output import plan_output_call
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.sub_agents import SubAgent
@@ -49,10 +50,13 @@ class CallPlanner:
             text = {
                 "limit": wording.LIMIT,
                 "truncated": wording.TRUNCATED,
+                "refused": wording.REFUSED_CALL,
                 "cancelled": wording.cancelled(state),
             }[step.refuse]
             gate: Literal["limit", "refused"] = "limit" if step.refuse == "limit" else "refused"
             return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)
+        if state.terms.hands_in(asked.name):
+            return plan_output_call(step.action, asked)
         if tool is None or self.agent is None:
             return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
         if isinstance(tool, SubAgent) and len(state.path) >= DEPTH:

@@ -11,8 +11,7 @@ from attrs import frozen
 from trouper.agent import Agent
 from trouper.core import events as ev
 from trouper.core import steps as st
-from trouper.core import wording
-from trouper.core.conversation import Message, System
+from trouper.core.conversation import Message
 from trouper.core.decide import RULES
 from trouper.core.digests import request_digest
 from trouper.core.state import RunState
@@ -21,6 +20,7 @@ from trouper.runtime.children import cancel_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
+from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.tools import defaults_of, misfits
 from trouper_journal import Write
 
@@ -58,6 +58,8 @@ class Planner:
                 return Plan((await self.calls.read(state, step),))
             case st.CancelChild():
                 return cancel_child(state, step, self.desk.clock.now())
+            case st.CheckOutput(index):
+                return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction():
                 return self.calls.act(state, step)
             case _:
@@ -114,6 +116,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionUnresolved(action, attempt, text)
         case st.Hear(through):
             return ev.RunHeard(through)
+        case st.Reject(index, text):
+            return ev.OutputRejected(index, "incomplete", text)
         case st.Succeed():
             return ev.RunSucceeded()
         case st.Fail(kind, message):
@@ -136,6 +140,4 @@ def definition_writes(desk: Desk, agent: Agent) -> tuple[Write, ...]:
 async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool) -> tuple[Message, ...]:
     """What is sent: instructions, what the run starts from, its own messages, and at its limit the word to wrap up."""
     before = await desk.histories.messages(state.base)
-    first = (System(id="instructions", content=agent.instructions),) if agent.instructions else ()
-    last = (System(id="wrap-up", content=wording.WRAP_UP),) if closing else ()
-    return (*first, *before, *state.messages, *last)
+    return (*briefing(agent), *before, *state.messages, *((wrap_up(agent),) if closing else ()))

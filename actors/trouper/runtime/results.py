@@ -11,8 +11,25 @@ from trouper.core.conversation import Message
 from trouper.core.family import Child
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
-from trouper.errors import OutputTruncated, RunCancelled, RunError, RunFailed, StepLimitExceeded
+from trouper.errors import (
+    ModelRefused,
+    OutputInvalid,
+    OutputTruncated,
+    RunCancelled,
+    RunError,
+    RunFailed,
+    RunIncomplete,
+    StepLimitExceeded,
+)
 from trouper.tools import NO_STATE
+
+_ERRORS: Mapping[str, type[RunError]] = {
+    "step_limit": StepLimitExceeded,
+    "truncated": OutputTruncated,
+    "output": OutputInvalid,
+    "incomplete": RunIncomplete,
+    "refused": ModelRefused,
+}
 
 
 @frozen
@@ -22,7 +39,9 @@ class RunResult:
     Attributes:
         run: The run's id.
         status: ``succeeded``, ``failed``, ``cancelled``, or what it waits for.
-        output: Text of the last reply; None unless it succeeded.
+        output: The answer, None unless it succeeded: the text of the last reply; or, of an agent with a structured
+            output, a value of its type (its JSON where the agent is not at hand, or its type is another one by now).
+        text: Text of the model's last reply, however the run stands; of a refusal without any, the refusal.
         messages: The run's own part of the conversation: no instructions, and not what it started from (`Run.history`).
         usage: Tokens spent, as far as providers told.
         steps: Super-steps taken.
@@ -34,7 +53,9 @@ class RunResult:
 
     run: str
     status: str
-    output: str | None
+    # Which type it is, the caller knows: it names the agent.
+    output: Any
+    text: str
     messages: tuple[Message, ...]
     usage: Usage
     steps: int
@@ -44,12 +65,13 @@ class RunResult:
     children: tuple[Child, ...] = ()
 
 
-def result_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult:
-    """How a run stands."""
+def result_of(state: RunState, output: object = None, named: Mapping[str, Any] = NO_STATE) -> RunResult:
+    """How a run stands, with its output and its named state."""
     return RunResult(
         run=state.run,
         status=status(state).label,
-        output=state.output,
+        output=output,
+        text=state.said,
         messages=state.messages,
         usage=state.usage,
         steps=state.steps,
@@ -60,13 +82,13 @@ def result_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult
     )
 
 
-def outcome_of(state: RunState, named: Mapping[str, Any] = NO_STATE) -> RunResult:
+def outcome_of(state: RunState, output: object = None, named: Mapping[str, Any] = NO_STATE) -> RunResult:
     """The result of a run that has ended.
 
     Raises:
         RunError: It did not succeed; the error carries the result.
     """
-    result = result_of(state, named)
+    result = result_of(state, output, named)
     if state.phase is RunPhase.SUCCEEDED:
         return result
     error = _error(state)
@@ -79,10 +101,9 @@ def _error(state: RunState) -> RunError:
         by = state.cancel.by.id if state.cancel and state.cancel.by else "somebody"
         why = f": {state.cancel.reason}" if state.cancel and state.cancel.reason else ""
         return RunCancelled(state.run, f"cancelled by {by}{why}")
-    kinds = {"step_limit": StepLimitExceeded, "truncated": OutputTruncated}
     if state.failure == "state":
         return RunFailed(state.run, f"the named state that it was submitted with does not fit: {state.failure_message}")
     # The same command id means the same run: whoever mends the cause and asks again must know how to go on.
     on = "raise_limit" if state.failure == "step_limit" else "resume"
     message = f"{state.failure_message} (it can go on: runtime.{on}, or trouper {on.replace('_', '-')})"
-    return kinds.get(state.failure or "", RunFailed)(state.run, message)
+    return _ERRORS.get(state.failure or "", RunFailed)(state.run, message)

@@ -41,6 +41,10 @@ class Host(Protocol):
         """A run as it happens."""
         ...
 
+    def output_of(self, state: RunState) -> object:
+        """A run's output, as its agent's type has it."""
+        ...
+
     async def cancel(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Ask for a run's end."""
         ...
@@ -97,19 +101,19 @@ class Run:
             The result of a run that succeeded.
 
         Raises:
-            RunFailed, StepLimitExceeded, OutputTruncated, RunCancelled: It ended otherwise; ``result`` has what it
-                came to.
+            RunFailed, StepLimitExceeded, OutputTruncated, OutputInvalid, RunIncomplete, ModelRefused, RunCancelled: It
+                ended otherwise; ``result`` has what it came to.
             UnknownRun: There is no such run.
             UnknownEvent, JournalCorrupt: This process cannot read its stream; it is left as it is.
             RuntimeStopped: The runtime stopped first; the run goes on when it is opened again.
         """
         state = await self._runtime.wait_ended(self.id)
-        return outcome_of(state, self._runtime.named(state))
+        return outcome_of(state, self._runtime.output_of(state), self._runtime.named(state))
 
     async def result(self) -> RunResult:
         """How the run stands now, without waiting."""
         state = await self.state()
-        return result_of(state, self._runtime.named(state))
+        return result_of(state, self._runtime.output_of(state), self._runtime.named(state))
 
     async def history(self) -> tuple[Message, ...]:
         """The whole conversation: what the run started from (see `RunResult.messages` for its own), then its own."""

@@ -23,6 +23,7 @@ from trouper.runtime.commands import Commands, PendingApproval
 from trouper.runtime.desk import Desk
 from trouper.runtime.opening import KnownSecrets, Toolboxes, by_name
 from trouper.runtime.options import RuntimeOptions
+from trouper.runtime.plan_output import typed_output
 from trouper.runtime.run import Run
 from trouper.runtime.stage import Stage
 from trouper.runtime.stream import RunStream
@@ -180,6 +181,10 @@ class Runtime:
         """A run's named state as Python values; plain ones where its agent is not registered here."""
         return view(self._desk.state_keys(state.agent), state.named)
 
+    def output_of(self, state: RunState) -> object:
+        """A run's output as its agent's type has it; see `RunResult`."""
+        return typed_output(self._desk.agents.get(state.agent), state)
+
     async def wait_ended(self, run: str) -> RunState:
         """Wait until a run has ended; its final state. See `Run.wait`."""
         return await self._stage.wait_ended(run, self.commands)
@@ -253,7 +258,10 @@ class Runtime:
         await self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Let a run go on that is paused, or failed because its model gave no reply or replies that were cut off.
+        """Let a run go on that is paused, or that failed for another reason than its step limit.
+
+        One that failed asks its model again. After replies that were cut off, answers that were not accepted, or
+        evidence that was missing, it has as many tries again; after a refusal it is asked to think again.
 
         Raises:
             TrouperError: It is over for another reason, or at its step limit (use `raise_limit`).

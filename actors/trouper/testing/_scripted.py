@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import AI, Message, ToolCall, ToolSpec, Usage, Value
 from trouper.core.exchange import ModelConfig, ModelReply
+from trouper.models import OutputSupport
 
 _USAGE = Usage(input_tokens=10, output_tokens=5)
 
@@ -81,6 +82,7 @@ class ScriptedModel:
         name: The model's name, which enters the journal.
         by_turn: Whether steps are chosen by turn.
         usage: Tokens that each reply claims to have taken; by default 10 in and 5 out.
+        output_support: How far it claims that it can be held to a schema; see `trouper.models.output_support`.
 
     Raises:
         ValueError: The script is a single text, or has a list of attempts that is empty or that only its first could
@@ -88,7 +90,13 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, steps: Sequence[Step], *, name: str = "scripted", by_turn: bool = False, usage: Usage = _USAGE
+        self,
+        steps: Sequence[Step],
+        *,
+        name: str = "scripted",
+        by_turn: bool = False,
+        usage: Usage = _USAGE,
+        output_support: OutputSupport = "none",
     ) -> None:
         if isinstance(steps, str):
             raise ValueError(f"a script is a list of steps: [{steps!r}]")  # noqa: TRY004 -- a text is a sequence too
@@ -96,6 +104,7 @@ class ScriptedModel:
             if isinstance(step, Sequence) and not isinstance(step, str) and not (by_turn and step):
                 raise ValueError(f"step {place}: a list holds the attempts at a turn; it needs by_turn=True, and one")
         self.name = name
+        self.output_support = output_support
         self.requests: list[ModelRequest] = []
         self._steps = tuple(steps)
         self._by_turn = by_turn

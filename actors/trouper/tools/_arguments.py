@@ -45,22 +45,34 @@ def parse_arguments(raw: str) -> dict[str, Value]:
     if not raw.strip():
         return {}
     try:
-        value: Value = _READER.decode(raw)
+        value: Value = READER.decode(raw)
     except json.JSONDecodeError as error:
         raise _unread(f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise _unread("nested too deeply") from error
     if not isinstance(value, dict):
         raise _unread(f"it is {_kind(value)}, not an object")
-    _check(value, "", MAX_DEPTH)
+    check_readable(value)
     return value
 
 
-def _unread(reason: str) -> ArgumentsError:
-    return ArgumentsError(
-        f"The arguments could not be read: {reason}. Nothing was run. "
-        'Call again with one JSON object of arguments, such as {"name": "value"}.'
-    )
+class Unreadable(ArgumentsError):
+    """JSON that cannot be read.
+
+    Attributes:
+        reason: Why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The arguments could not be read: {reason}. Nothing was run. "
+            'Call again with one JSON object of arguments, such as {"name": "value"}.'
+        )
+        self.reason = reason
+
+
+def _unread(reason: str) -> Unreadable:
+    return Unreadable(reason)
 
 
 def _object(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -90,9 +102,18 @@ def _int(text: str) -> int:
     return number
 
 
-_READER: Final = json.JSONDecoder(
+READER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
 )
+
+
+def check_readable(value: Value) -> None:
+    """Refuse a value that JSON can say and that is not fit to be kept.
+
+    Raises:
+        Unreadable: It holds half of a surrogate pair, or is nested too deeply.
+    """
+    _check(value, "", MAX_DEPTH)
 
 
 def _check(value: Value, path: str, depth: int) -> None:
@@ -176,7 +197,7 @@ class Reader:
         for name, value in arguments.items():
             if name in self.adapters:
                 adapter = self.adapters[name]
-                found, values[name] = ([], value) if adapter is None else _converted(name, value, adapter)
+                found, values[name] = ([], value) if adapter is None else converted(name, value, adapter)
                 problems += found
             elif self.takes_any:
                 values[name] = value
@@ -199,7 +220,8 @@ class Reader:
         )
 
 
-def _converted(name: str, value: Value, adapter: TypeAdapter[tuple[object]]) -> tuple[list[Problem], object]:
+def converted(name: str, value: Value, adapter: TypeAdapter[tuple[object]]) -> tuple[list[Problem], object]:
+    """A value of the parameter's own type, or what is wrong with it."""
     import pydantic
 
     try:

@@ -16,7 +16,7 @@ from trouper.core.events import StateOp
 from trouper.errors import ArgumentsError, DefinitionError, SchemaError
 from trouper_journal._errors import InvalidValue
 
-from ._arguments import _converted
+from ._arguments import converted
 from ._context import NO_STATE
 from ._results import to_value
 from ._schema import Described, describe
@@ -102,14 +102,14 @@ class StateKey:
             plain = to_value(value)
         except InvalidValue as error:
             raise ArgumentsError(f"{place}: {error.reason}") from error
-        problems, _ = _converted(place, plain, self._described.adapter)
+        problems, _ = converted(place, plain, self._described.adapter)
         if problems:
             raise ArgumentsError("; ".join(f"{each.path}: {each.reason}" for each in problems))
         return plain
 
     def load(self, value: Value) -> Any:
         """The Python value of a journaled one, new each time; one that does not fit any more comes as it stands."""
-        problems, loaded = _converted("value", value, self._described.adapter)
+        problems, loaded = converted("value", value, self._described.adapter)
         return copy.deepcopy(value) if problems else loaded
 
     def change(self, name: str, old: Value, new: object, *, there: bool) -> StateOp:

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from trouper.core.chat_request import Dialect
 from trouper.core.conversation import Value
 from trouper.errors import ModelError
+from trouper.models import OutputSupport
 
 from ._failures import blot, describe, told_as_model_errors
 
@@ -39,6 +40,8 @@ class OpenAIOptions:
         project: OpenAI's project, else the SDK's environment variable.
         dialect: How the endpoint differs; None takes OpenAI's own for openai.com and azure.com, the common one
             elsewhere.
+        output_support: How far the model can be held to a schema; see `trouper.models.output_support`. None takes
+            ``with_tools`` for OpenAI's own address and azure.com, ``none`` elsewhere.
     """
 
     timeout: float = 600.0
@@ -46,6 +49,7 @@ class OpenAIOptions:
     organization: str | None = None
     project: str | None = None
     dialect: Dialect | None = None
+    output_support: OutputSupport | None = None
 
 
 class Connection:

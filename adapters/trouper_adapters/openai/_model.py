@@ -17,7 +17,7 @@ from trouper.core.chat_stream import StreamedReply
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import Chunk, Finished, ModelConfig, ModelReply
 from trouper.errors import DefinitionError
-from trouper.models import collect, pieces
+from trouper.models import OutputSupport, collect, pieces
 
 from ._body import bodies, whole
 from ._client import Connection
@@ -60,7 +60,8 @@ class OpenAIModel:
         self._address = None if base_url is None else _public_url(base_url)
         self._settings = settings or ModelConfig()
         self._stream = stream
-        self._connection = Connection(base_url, api_key, options or OpenAIOptions())
+        self._options = options or OpenAIOptions()
+        self._connection = Connection(base_url, api_key, self._options)
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, base_url={self._address!r})"
@@ -69,6 +70,15 @@ class OpenAIModel:
     def name(self) -> str:
         """The provider's name of the model."""
         return self._model
+
+    @property
+    def output_support(self) -> OutputSupport:
+        """How far it can be held to a schema: as its options say, else by its address."""
+        if (told := self._options.output_support) is not None:
+            return told
+        host = "api.openai.com" if self._address is None else urlsplit(self._address).hostname or ""
+        own = host in {"openai.com", "azure.com"} or host.endswith((".openai.com", ".azure.com"))
+        return "with_tools" if own else "none"
 
     def identity(self) -> Mapping[str, Value]:
         """What the journal keeps about this model: provider, name, endpoint and settings, no secrets."""

@@ -1,0 +1,197 @@
+"""What an agent's output must be: a type or a JSON Schema, told to models as the schema of an object, and checked here.
+
+Models and providers take objects only. Anything else stands under ``result`` in one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from trouper.core.conversation import Value
+from trouper.errors import DefinitionError, SchemaError
+from trouper_journal._errors import InvalidValue
+
+from ._arguments import Check, Problem, converted, schema_check
+from ._documents import NotFound, find_document
+from ._results import to_value
+from ._schema import Described, describe, parameters_schema
+from ._shape import Schema, inlined, references, without
+from ._signature import MISSING, Parameter
+
+WRAPPER = "result"
+"""The key under which an output stands that is no object."""
+
+_WHOLE = "output"
+_SHOWN = 20
+
+
+@frozen
+class Misfit:
+    """What is wrong with an output, for a model to read."""
+
+    reason: str
+
+
+@frozen
+class Fit:
+    """An output that fits.
+
+    Attributes:
+        value: As JSON.
+        typed: As the type that was asked for.
+    """
+
+    value: Value
+    typed: object
+
+
+@frozen(eq=False)
+class OutputShape:
+    """What an output must be.
+
+    Attributes:
+        schema: JSON Schema of the object that a model is asked for.
+        wrapped: Whether the output stands under `WRAPPER` in it.
+    """
+
+    schema: Schema
+    wrapped: bool
+    _described: Described | None = field(default=None, alias="described", repr=False)
+    _check: Check | None = field(default=None, alias="check", repr=False)
+
+    def find(self, text: str) -> Fit | Misfit:
+        """Read the output out of a text."""
+        found = find_document(text, objects_only=not self.wrapped)
+        return Misfit(f"- {found.reason}") if isinstance(found, NotFound) else self.unwrap(found.value)
+
+    def unwrap(self, document: Value) -> Fit | Misfit:
+        """Read the output out of a document as the schema has it, or without the object around it."""
+        if self.wrapped and isinstance(document, dict) and document.keys() == {WRAPPER}:
+            return self.read(document[WRAPPER])
+        return self.read(document)
+
+    def read(self, value: Value) -> Fit | Misfit:
+        """Check an output. What is made of it shares nothing that can be changed with the value."""
+        problems: list[Problem] = []
+        typed: object = copy.deepcopy(value)
+        if self._check is not None:
+            problems = [*self._check({_WHOLE: value})]
+        elif self._described is not None:
+            problems, typed = converted(_WHOLE, value, self._described.adapter)
+        if not problems:
+            return Fit(value, typed)
+        lines = list(dict.fromkeys(f"- {_place(problem.path)}: {problem.reason}" for problem in problems))
+        if len(lines) > _SHOWN:
+            lines[_SHOWN:] = [f"- and {len(lines) - _SHOWN} more"]
+        return Misfit("\n".join(lines))
+
+
+def _place(path: str) -> str:
+    return path.removeprefix(f"{_WHOLE}.") if path != _WHOLE else "the output"
+
+
+def output_shape(asked: object) -> OutputShape:
+    """What a type, an annotation or a JSON Schema asks for.
+
+    Raises:
+        DefinitionError: It cannot be described to a model.
+    """
+    if isinstance(asked, Mapping):
+        return _of_schema(asked)
+    if isinstance(asked, str):
+        raise DefinitionError(f"{asked!r} is a text; give the type itself")
+    try:
+        described = describe(_WHOLE, Parameter(WRAPPER, asked, MISSING))
+    except SchemaError as error:
+        raise DefinitionError(error.reason) from error
+    schema = without(inlined(described.schema), "title", "discriminator")
+    if schema.get("type") == "object":
+        return OutputShape(schema, wrapped=False, described=described)
+    return OutputShape(parameters_schema([described], {}), wrapped=True, described=described)
+
+
+def _of_schema(given: Mapping[object, object]) -> OutputShape:
+    try:
+        value = to_value(given)
+    except InvalidValue as error:
+        raise DefinitionError(f"{error.path}: {error.reason}") from error
+    assert isinstance(value, dict)  # to_value makes one of every mapping
+    if outside := [target for target in references(value) if not target.startswith("#")]:
+        raise DefinitionError(f"the schema refers to {outside[0]}, outside itself")
+    try:
+        schema_check(value)
+    except ValueError as error:
+        raise DefinitionError(f"no valid JSON Schema: {error}") from error
+    schema = without(inlined(value), "title")
+    wrapped = schema.get("type") != "object"
+    return OutputShape(
+        _within(schema, WRAPPER) if wrapped else schema, wrapped, check=schema_check(_within(schema, _WHOLE))
+    )
+
+
+def _within(schema: Schema, key: str) -> Schema:
+    """The schema of an object that holds it; its definitions stay where references look for them."""
+    inner = dict(schema)
+    groups: Schema = {group: inner.pop(group) for group in ("$defs", "definitions") if group in inner}
+    around: Schema = {"type": "object", "properties": {key: inner}, "required": [key], "additionalProperties": False}
+    return {**around, **groups}
+
+
+# ---- strict schemas
+
+_OPEN_ENDED = frozenset({"patternProperties", "allOf", "oneOf", "not", "if", "dependentSchemas", "prefixItems"})
+
+
+def strict_schema(schema: Schema, *, fill: bool) -> Schema:
+    """The schema within the rules for which OpenAI guarantees a reply: objects closed, every property required.
+
+    It asks for no less than the given one, so what fits it fits that too.
+    See https://platform.openai.com/docs/guides/structured-outputs (supported schemas).
+
+    Args:
+        schema: The schema.
+        fill: Whether properties that could be left out become required.
+
+    Raises:
+        DefinitionError: It cannot be put within the rules; names the place.
+    """
+    return _strict(schema, "the output", fill=fill)
+
+
+def _strict(schema: Schema, path: str, *, fill: bool) -> Schema:
+    if beyond := sorted(_OPEN_ENDED & schema.keys()):
+        raise DefinitionError(f"{path}: {beyond[0]} is not within the rules for strict schemas")
+    result = dict(schema)
+    if schema.get("type") == "object":
+        result |= _closed(schema, path, fill=fill)
+    for name in ("items",):
+        if isinstance(inner := schema.get(name), dict):
+            result[name] = _strict(inner, f"{path}[]", fill=fill)
+    if isinstance(several := schema.get("anyOf"), list):
+        result["anyOf"] = [_strict(each, path, fill=fill) for each in several if isinstance(each, dict)]
+    for group in ("$defs", "definitions"):
+        if isinstance(named := schema.get(group), dict):
+            result[group] = {
+                name: _strict(inner, f"{path} ({name})", fill=fill)
+                for name, inner in named.items()
+                if isinstance(inner, dict)
+            }
+    return result
+
+
+def _closed(schema: Schema, path: str, *, fill: bool) -> Schema:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or schema.get("additionalProperties") not in (None, False):
+        raise DefinitionError(f"{path}: an object with any keys is not within the rules for strict schemas")
+    required = schema.get("required", [])
+    if not fill and (not isinstance(required, list) or set(properties) - {str(name) for name in required}):
+        raise DefinitionError(f"{path}: not every property is required")
+    made: Schema = {
+        name: _strict({key: value for key, value in inner.items() if key != "default"}, f"{path}.{name}", fill=fill)
+        for name, inner in properties.items()
+        if isinstance(inner, dict)
+    }
+    return {"properties": made, "required": [*properties], "additionalProperties": False}
