@@ -78,7 +78,8 @@ def folded(events: Iterable[object]) -> RunState:
 class Shell:
     """One run, its events and what is under way for it."""
 
-    def __init__(self, tools: Mapping[str, FakeTool]) -> None:
+    def __init__(self, tools: Mapping[str, FakeTool], terms: ev.Terms = ev.NO_TERMS) -> None:
+        self.terms = terms
         self.tools = dict(tools)
         self.state = RunState(RUN)
         self.stored = RunState(RUN)
@@ -137,7 +138,7 @@ class Shell:
         match step:
             case st.Start():
                 limits = self.state.limits or ev.Limits()
-                self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits))
+                self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits, self.terms))
             case st.RequestModel(index, attempt, closing):
                 digest = request_digest(self.state.chain, self.state.definition, closing)
                 self.append(ev.ModelRequested(index, attempt, digest, closing))
@@ -161,6 +162,8 @@ class Shell:
                 self.queries[action] = attempt
             case st.AbortAction():
                 return
+            case st.CheckOutput(index):
+                self.append(self._checked(index))
             case _:
                 self.append(_consequence(step))
 
@@ -171,6 +174,8 @@ class Shell:
 
     def _planned(self, action: str, refuse: str | None) -> ev.ActionPlanned:
         asked = next(call for name, call in self.state.unplanned if name == action)
+        if refuse is None and self.state.terms.hands_in(asked.name):
+            return ev.ActionPlanned(action, asked.name, Effect.READ_ONLY, "output", arguments={"n": 1})
         tool = self.tools.get(asked.name)
         if refuse is not None or tool is None:
             effect = tool.effect if tool else Effect.READ_ONLY
@@ -181,6 +186,19 @@ class Shell:
         digest = call_digest(SALT, asked.name, identity, arguments)
         gate = "person" if tool.gated else "free"
         return ev.ActionPlanned(action, asked.name, tool.effect, gate, identity, digest, tool.attempts, arguments)  # type: ignore[arg-type]  # one of the two
+
+    def _checked(self, index: int) -> object:
+        """An output fits if the reply says ``fits``, in its text or in a call."""
+        reply = next(message for message in reversed(self.state.messages) if isinstance(message, AI))
+        held = [action.action for action in self.state.batch if action.gate == "output"]
+        fitting = [
+            call.id.rpartition("/")[2]
+            for call in reply.tool_calls
+            if call.id.rpartition("/")[2] in held and "fits" in call.arguments
+        ]
+        if fitting or (not held and "fits" in str(reply.content)):
+            return ev.OutputAccepted(index, fitting[0] if fitting else None, {"n": 1})
+        return ev.OutputRejected(index, "invalid", "it does not fit")
 
     # ---- outcomes
 
@@ -207,7 +225,9 @@ class Shell:
     def adopt(self, tools: Mapping[str, FakeTool]) -> None:
         """The definition changes; the new one is adopted, and calls that had not started are looked at anew."""
         self.tools = dict(tools)
-        self.append(ev.DefinitionAdopted(f"d{len(self.events)}", "c2", "p2", ev.Principal("drift", "policy")))
+        self.append(
+            ev.DefinitionAdopted(f"d{len(self.events)}", "c2", "p2", ev.Principal("drift", "policy"), self.terms)
+        )
         for action in self.state.batch:
             waiting = action.phase in {Phase.PLANNED, Phase.AWAITING, Phase.APPROVED}
             if not waiting or action.gate not in {"free", "person"} or action.arguments is None:
@@ -233,6 +253,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionUnresolved(action, attempt, text)
         case st.Hear(through):
             return ev.RunHeard(through)
+        case st.Reject(index, text):
+            return ev.OutputRejected(index, "incomplete", text)
         case st.Succeed():
             return ev.RunSucceeded()
         case st.Fail(kind, message):

@@ -47,7 +47,15 @@ TOOLS: Mapping[str, FakeTool] = {
 CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
 }
-NAMES = (*TOOLS, "no-such-tool")
+NAMES = (*TOOLS, "no-such-tool", "final_result")
+NEEDS = (ev.Requirement(("put", "send")), ev.Requirement(("look",), 2))
+TERMS = (
+    ev.NO_TERMS,
+    ev.Terms(output=True),
+    ev.Terms(output=True, output_tool="final_result", rounds=1),
+    ev.Terms(requires=NEEDS[:1]),
+    ev.Terms(output=True, output_tool="final_result", requires=NEEDS, rounds=3),
+)
 Failure: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "cancelled"]
 FAILURES: tuple[Failure, ...] = ("tool_error", "transient", "retryable", "exception", "cancelled")
 VERDICTS: tuple[Verdict, ...] = ("applied", "not_applied", "run_again", "abandon")
@@ -76,6 +84,7 @@ class AnyRun(RuleBasedStateMachine):
         attempts=st.integers(1, 3),
         early_cancel=st.integers(0, 9),
         start_at=st.none() | st.integers(900, 1100),
+        terms=st.sampled_from(TERMS),
     )
     def submitted(
         self,
@@ -84,8 +93,10 @@ class AnyRun(RuleBasedStateMachine):
         attempts: int,
         early_cancel: int,
         start_at: int | None,
+        terms: ev.Terms,
     ) -> None:
         self.limits = ev.Limits(max_steps, on_limit, attempts)
+        self.shell.terms = terms
         self.shell.submit(self.limits, start_at=start_at)
         if early_cancel == 0:
             self.shell.append(ev.CancelRequested(MARIA, "changed my mind"))
@@ -97,10 +108,17 @@ class AnyRun(RuleBasedStateMachine):
         return self.shell.model is not None
 
     @precondition(_model_is_out)
-    @rule(names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), cut=st.integers(0, 9), told=st.booleans())
-    def model_calls(self, names: list[str], cut: int, *, told: bool) -> None:
+    @rule(
+        names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3),
+        cut=st.integers(0, 9),
+        told=st.booleans(),
+        fits=st.sampled_from(["fits", "not"]),
+    )
+    def model_calls(self, names: list[str], cut: int, fits: str, *, told: bool) -> None:
         index, attempt = self._land_model()
-        message = AI("", None, tuple(ToolCall("", name, '{"n":1}', "x") for name in names))
+        refusal = "no" if cut == 1 else None
+        calls = tuple(ToolCall("", name, f'{{"n":1,"{fits}":1}}', "x") for name in names)
+        message = AI("", None, calls, refusal=refusal)
         usage = Usage(10, 5) if told else Usage()
         self.shell.deliver(Replied(index, attempt, ModelReply(message, "tool_calls", usage, truncated=cut == 0)))
         self.shell.drive()
@@ -113,6 +131,14 @@ class AnyRun(RuleBasedStateMachine):
         if odds > 1 and not isinstance(error, ModelError):
             error = ModelError("overloaded", retryable=True)
         self.shell.deliver(Replied(index, attempt, reply, error))
+        self.shell.drive()
+
+    @precondition(lambda self: self.shell.model is not None and self.shell.state.terms != ev.NO_TERMS)
+    @rule(said=st.sampled_from(["done", "fits", "no"]), refuses=st.integers(0, 9))
+    def model_answers(self, said: str, refuses: int) -> None:
+        index, attempt = self._land_model()
+        answer = AI("", said, refusal="no" if refuses == 0 else None)
+        self.shell.deliver(Replied(index, attempt, ModelReply(answer, "stop", Usage(10, 5))))
         self.shell.drive()
 
     def _land_model(self) -> tuple[int, int]:
@@ -184,7 +210,7 @@ class AnyRun(RuleBasedStateMachine):
             case "raise" if shell.state.started and (not shell.state.ended or shell.state.failure == "step_limit"):
                 shell.command(raise_limit(shell.state, odds + 1, by=MARIA, reason=None))
                 self.raised += odds + 1
-            case "resume" if shell.state.failure in {"model", "truncated"}:
+            case "resume" if shell.state.failure not in {None, "step_limit"}:
                 shell.command(resume_run(shell.state, by=MARIA, reason=None))
             case _:
                 return
@@ -373,7 +399,8 @@ class AnyRun(RuleBasedStateMachine):
         for event in self.shell.events:
             if isinstance(event, ev.CancelRequested):
                 break
-            if isinstance(event, ev.ActionPlanned) and event.gate != "limit":
+            final = isinstance(event, ev.ActionPlanned) and state.terms.hands_in(event.tool)
+            if isinstance(event, ev.ActionPlanned) and event.gate != "limit" and not final:
                 batches.add(event.action.partition(".")[0])
         assert state.steps == len([event for event in first if not event.closing]) + len(batches)
         assert state.steps <= self.limits.max_steps + self.raised
@@ -398,6 +425,31 @@ class AnyRun(RuleBasedStateMachine):
                 paused = False
             begins = ev.RunStarted | ev.ModelRequested | ev.ActionStarted | ev.ApprovalRequested | ev.RunSucceeded
             assert not (paused and isinstance(event, begins))
+
+    @invariant()
+    def a_run_succeeds_only_with_evidence_and_one_output(self) -> None:
+        state = self.shell.state
+        tools = {event.action: event.tool for event in self.shell.events if isinstance(event, ev.ActionPlanned)}
+        ok = Counter(
+            tools[event.action]
+            for event in self.shell.events
+            if isinstance(event, ev.ActionReceipted) and event.outcome == "ok"
+        )
+        del ok["final_result"]
+        assert state.answer.receipts == dict(ok)
+        accepted = [event for event in self.shell.events if isinstance(event, ev.OutputAccepted)]
+        if state.phase is RunPhase.SUCCEEDED:
+            assert all(sum(ok[tool] for tool in each.tools) >= each.count for each in state.terms.requires)
+            assert not state.answer.refused
+            assert not state.terms.output or accepted[-1].index == state.index - 1
+        assert len(accepted) <= (1 if state.terms.output else 0)
+
+    @invariant()
+    def an_answer_is_sent_back_only_so_often(self) -> None:
+        resumes = sum(isinstance(event, ev.ResumeRequested) for event in self.shell.events)
+        sent_back = sum(isinstance(event, ev.OutputRejected) for event in self.shell.events)
+        rounds = self.shell.state.terms.rounds
+        assert sent_back <= rounds + 1 + max(1, rounds) * resumes
 
     @invariant()
     def replay_finds_no_difference(self) -> None:

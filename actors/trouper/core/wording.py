@@ -50,7 +50,8 @@ def step_limit(steps: int) -> str:
 def not_accepted(times: int, told: str) -> str:
     """Why a run ends whose answers are not accepted."""
     many = "1 answer was" if times == 1 else f"{times} answers were"
-    return f"{many} not accepted; the last time the model was told: {told}"
+    why = "; ".join(line[2:] for line in told.splitlines() if line.startswith("- "))
+    return f"{many} not accepted: {why or told}"
 
 
 def missing(state: RunState) -> str:

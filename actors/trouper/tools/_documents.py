@@ -14,6 +14,8 @@ from trouper.core.conversation import Value
 from ._arguments import READER, Unreadable, check_readable
 
 _OPEN = re.compile(r"[{\[]")
+# What JSON can follow with; anything else is prose, and need not be read to know that.
+_LIKELY = re.compile(r'\{\s*["}]|\[\s*[\[{"\]\d\-tfn]')
 # What begins like this was meant as JSON: if it cannot be read, nothing in it or behind it is taken in its place.
 _MEANT = re.compile(r'\{\s*["}]|\[\s*[\[{"]')
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -93,6 +95,9 @@ def _in_prose(text: str) -> Iterator[Value]:
     place = 0
     while (opened := _OPEN.search(text, place)) is not None:
         start = opened.start()
+        if not _LIKELY.match(text, start):
+            place = ends.get(start, start + 1)
+            continue
         try:
             value, place = READER.raw_decode(text, start)
             check_readable(value)
