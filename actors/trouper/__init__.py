@@ -54,6 +54,7 @@ from trouper.errors import RunFailed as RunFailed
 from trouper.errors import RunIncomplete as RunIncomplete
 from trouper.errors import RuntimeStopped as RuntimeStopped
 from trouper.errors import SchemaError as SchemaError
+from trouper.errors import SessionError as SessionError
 from trouper.errors import SteerError as SteerError
 from trouper.errors import StepLimitExceeded as StepLimitExceeded
 from trouper.errors import StreamOverrun as StreamOverrun
@@ -63,6 +64,9 @@ from trouper.errors import TrouperError as TrouperError
 from trouper.errors import UnknownAction as UnknownAction
 from trouper.errors import UnknownAgent as UnknownAgent
 from trouper.errors import UnknownRun as UnknownRun
+from trouper.errors import UnknownSession as UnknownSession
+from trouper.history import History as History
+from trouper.history import estimate_tokens as estimate_tokens
 from trouper.models import Model as Model
 from trouper.output import Output as Output
 from trouper.output import requires_receipt as requires_receipt
@@ -75,8 +79,11 @@ from trouper.runtime import Run as Run
 from trouper.runtime import RunResult as RunResult
 from trouper.runtime import Runtime as Runtime
 from trouper.runtime import RuntimeOptions as RuntimeOptions
+from trouper.runtime import Session as Session
+from trouper.runtime import SessionView as SessionView
 from trouper.runtime import SubmitOptions as SubmitOptions
 from trouper.runtime import Task as Task
+from trouper.runtime import TurnView as TurnView
 from trouper.sub_agents import SubAgent as SubAgent
 from trouper.tools import Absent as Absent
 from trouper.tools import Found as Found

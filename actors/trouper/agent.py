@@ -14,6 +14,7 @@ from trouper.core.definition import Definition, define
 from trouper.core.events import NO_TERMS, Limits, Requirement, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
+from trouper.history import History
 from trouper.models import Model, identity
 from trouper.output import FINAL_RESULT, Answering, Output, as_output, as_requirements, choose_mode
 from trouper.sub_agents import Delegation, SubAgent, sub_agent
@@ -45,6 +46,11 @@ def _must_be(kind: type[_T]) -> Callable[[Agent, Attribute[_T], _T], None]:
 def _check_model(agent: Agent, _: Attribute[Model], model: object) -> None:
     if isinstance(model, type) or not isinstance(model, Model) or not isinstance(model.name, str):
         raise DefinitionError(f"agent {agent.name}, model: {model!r} is none, for that takes a name and agenerate")
+
+
+def _check_history(agent: Agent, _: Attribute[History | None], history: object) -> None:
+    if history is not None and not isinstance(history, History):
+        raise DefinitionError(f"agent {agent.name}, history: give a History, not {type(history).__name__}")
 
 
 def _tools(given: Iterable[Tool]) -> tuple[Tool, ...]:
@@ -93,6 +99,7 @@ class Agent:
         model: What answers.
         limits: How far a run may go, unless a submit says otherwise.
         config: Settings of each model call.
+        history: How much of a session's conversation is handed to its next turn; None for all of it.
         state: The keys of its runs' named state, which tools and hooks read and write.
         output: What its answer must be, if it is to be more than text: a type, or an `Output`.
         completion: What must have been done before a run may succeed; see `requires_receipt`.
@@ -109,6 +116,7 @@ class Agent:
     model: Model = field(validator=_check_model, kw_only=True)
     limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
     config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
+    history: History | None = field(default=None, validator=_check_history, kw_only=True)
     state: Mapping[str, StateKey] = field(factory=dict, validator=_check_state, kw_only=True)
     output: Output | None = field(default=None, converter=as_output, validator=_check_output, kw_only=True)
     completion: Sequence[Requirement] = field(
@@ -192,6 +200,8 @@ class Agent:
         told: dict[str, Value] = {}
         if self.state:
             used["state"] = {name: key.contract() for name, key in self.state.items()}
+        if self.history is not None:
+            told["history"] = self.history.to_value()
         if self.answering is not None:
             used["output"], told["output"] = self.answering.contract(), self.answering.prose()
         if self.completion:

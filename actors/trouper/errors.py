@@ -138,6 +138,22 @@ class UnknownRun(TrouperError, LookupError):
     """No run of that id is in the journal."""
 
 
+class UnknownSession(TrouperError, LookupError):
+    """No session of that id is in the journal."""
+
+
+class SessionError(TrouperError):
+    """A session that cannot do what was asked; nothing changed.
+
+    Attributes:
+        session: The session's id.
+    """
+
+    def __init__(self, session: str, message: str) -> None:
+        super().__init__(f"session {session}: {message}")
+        self.session = session
+
+
 class UnknownAgent(TrouperError, LookupError):
     """No agent of that name was given to the runtime."""
 

@@ -18,7 +18,8 @@ from trouper.cli.narrate import Narrator
 from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
-from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, StateOp
+from trouper.core.base import Base, HistoryRef
+from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, Standing, StateOp
 from trouper_journal import ERASED, Record, Value, pack_map
 
 # Text as models write it at their worst: controls, overrides, surrogates.
@@ -33,6 +34,9 @@ ACTIONS = st.sampled_from(["0.0", "0.1", "12.3"])
 PRINCIPALS = st.builds(Principal, TEXT, via=TEXT)
 MESSAGES = st.builds(Human, TEXT, TEXT) | st.builds(System, TEXT, TEXT) | st.builds(AI, TEXT, TEXT)
 OPS = st.sampled_from(["set", "append", "merge"])
+
+REFS = st.builds(HistoryRef, TEXT, st.integers(1, 9))
+SOME_REFS = st.lists(REFS, max_size=3).map(tuple)
 
 NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "action": ACTIONS,
@@ -53,6 +57,11 @@ NAMED: Mapping[str, st.SearchStrategy[object]] = {
     ),
     "state": st.none() | OBJECTS,
     "defaults": st.none() | OBJECTS,
+    "base": st.none() | st.builds(Base, SOME_REFS, st.binary(max_size=8), st.integers(0, 9)),
+    "after": st.none() | REFS,
+    "kept": SOME_REFS,
+    "dropped": SOME_REFS,
+    "standing": st.builds(Standing, TEXT, st.integers(0, 9), TEXT, st.none() | REFS),
 }
 MOMENTS = st.integers(0, 2**61)
 

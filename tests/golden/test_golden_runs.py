@@ -80,6 +80,16 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "output.rejected",
         "state.changed",
         "state.refused",
+        "context.compacted",
+        "run.turn_given",
+        "session.compacted",
+        "session.opened",
+        "summary.failed",
+        "summary.requested",
+        "turn.ended",
+        "turn.queued",
+        "turn.reopened",
+        "turn.withdrawn",
     }
     assert seen == {spec.type for spec in REGISTRY} - in_other_streams - later
 

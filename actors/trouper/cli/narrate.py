@@ -10,6 +10,7 @@ from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said
 from trouper.cli.line import Line as Line
 from trouper.cli.narrate_children import CHILD_SENTENCES
 from trouper.cli.narrate_control import CONTROL_SENTENCES
+from trouper.cli.narrate_session import SESSION_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.plain import moment
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
@@ -364,4 +365,9 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 }
 
 # Those that need nothing of what was told before.
-_FURTHER: Mapping[type, Callable[..., Line]] = {**STATE_SENTENCES, **CONTROL_SENTENCES, **CHILD_SENTENCES}
+_FURTHER: Mapping[type, Callable[..., Line]] = {
+    **STATE_SENTENCES,
+    **CONTROL_SENTENCES,
+    **CHILD_SENTENCES,
+    **SESSION_SENTENCES,
+}

@@ -132,6 +132,7 @@ def state_json(state: RunState) -> dict[str, object]:
         "paused": None if state.control.pause is None else fields(state.control.pause),
         "usage": fields(state.usage),
         "drift": plain(state.drift),
+        "session": None if state.turn is None else state.turn.place.session,
         "awaiting": [action_json(state, action) for action in state.awaiting],
         "in_doubt": [action_json(state, action) for action in state.in_doubt],
         "children": [{"run": child.run, "agent": child.agent, "status": child.status} for child in state.children],

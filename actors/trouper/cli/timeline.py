@@ -33,6 +33,7 @@ LABELS = {
     "running": "blue",
     "retrying": "blue",
     "scheduled": "blue",
+    "queued": "blue",
     "paused": "yellow",
     "awaiting_approval": "yellow",
     "in_doubt": "yellow",
@@ -82,7 +83,11 @@ def header(state: RunState, asked_at: int) -> Iterator[Text]:
     if usage.unknown:
         tokens += f", unknown for {count(usage.unknown, 'request')}"
     asker = f"asked by {who(state.by)} {claim(state.by)}, " if state.by else "asked "
-    facts = f"agent {clean(state.agent)}; {asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; {tokens}"
+    place = state.turn.place if state.turn is not None else None
+    session = "" if place is None else f"turn {place.number} of session {clean(place.session)}; "
+    facts = (
+        f"agent {clean(state.agent)}; {session}{asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; {tokens}"
+    )
     yield styled(facts, "dim")
 
 

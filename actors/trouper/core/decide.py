@@ -14,8 +14,9 @@ from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
 from trouper.core.decide_children import children_first, waits_for_child
 from trouper.core.decide_control import hears, held_back
 from trouper.core.decide_output import ending, held_outputs
+from trouper.core.decide_session import abandon_summary, before_start
 from trouper.core.state import Action, RunState
-from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Start, Step
+from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Step
 
 RULES = 1
 """Number of the rules below."""
@@ -37,7 +38,7 @@ def decide(state: RunState) -> tuple[Step, ...]:
 
 def _going_on(state: RunState) -> tuple[Step, ...]:
     if not state.started:
-        return (Start(state.control.start_at),)
+        return before_start(state.turn, state.control.start_at)
     if state.halt is not None and (first := children_first(state)) is not None:
         return first
     if state.halt is not None:
@@ -99,6 +100,9 @@ def _cancelling(state: RunState) -> Iterator[Step]:
     if state.model is not None and state.model.phase == "requested":
         open_ones = True
         yield AbandonModel(state.model.index, state.model.attempt)
+    if (abandon := abandon_summary(state.turn)) is not None:
+        open_ones = True
+        yield abandon
     for name, _ in state.unplanned:
         open_ones = True
         yield Plan(name, "cancelled")

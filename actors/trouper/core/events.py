@@ -38,6 +38,19 @@ from trouper.core.conversation import Message
 from trouper.core.family import Parent
 from trouper.core.output_events import OutputAccepted as OutputAccepted
 from trouper.core.output_events import OutputRejected as OutputRejected
+from trouper.core.session import SessionTurn as SessionTurn
+from trouper.core.session import Standing as Standing
+from trouper.core.session_events import SESSION_EVENTS as SESSION_EVENTS
+from trouper.core.session_events import ContextCompacted as ContextCompacted
+from trouper.core.session_events import SessionCompacted as SessionCompacted
+from trouper.core.session_events import SessionOpened as SessionOpened
+from trouper.core.session_events import SummaryFailed as SummaryFailed
+from trouper.core.session_events import SummaryRequested as SummaryRequested
+from trouper.core.session_events import TurnEnded as TurnEnded
+from trouper.core.session_events import TurnGiven as TurnGiven
+from trouper.core.session_events import TurnQueued as TurnQueued
+from trouper.core.session_events import TurnReopened as TurnReopened
+from trouper.core.session_events import TurnWithdrawn as TurnWithdrawn
 from trouper.core.state_events import StateChanged as StateChanged
 from trouper.core.state_events import StateOp as StateOp
 from trouper.core.state_events import StateRefused as StateRefused
@@ -91,6 +104,7 @@ class RunSubmitted:
         start_at: Before this moment it does not start (ns UTC); None for at once.
         parent: Which call it answers, where it is a sub-agent's run.
         path: Agent names from the root to this one, where it is a sub-agent's run.
+        turn: Its place in a session, or None: it waits until its turn comes.
     """
 
     agent: str
@@ -103,6 +117,7 @@ class RunSubmitted:
     start_at: int | None = None
     parent: Parent | None = None
     path: tuple[str, ...] = ()
+    turn: SessionTurn | None = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -322,6 +337,7 @@ REGISTRY = EventRegistry(
         RunSucceeded,
         RunFailed,
         RunCancelled,
+        *SESSION_EVENTS,
     ]
 )
 """All events of the runtime, for opening a journal with."""

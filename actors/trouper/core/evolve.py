@@ -18,8 +18,10 @@ from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
+from trouper.core.evolve_session import SESSION_STEPS
 from trouper.core.family import ALONE, Family
 from trouper.core.folding import advanced, changed, say
+from trouper.core.session import Turn
 from trouper.core.state import (
     Cancel,
     ModelCall,
@@ -54,6 +56,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         limits=event.limits,
         by=known(event.by, None),
         base=event.base,
+        turn=None if event.turn is None else Turn(event.turn),
         messages=messages,
         chain=chain,
         erased=isinstance(event.input, Erased),
@@ -223,6 +226,7 @@ def _cancelled(state: RunState, _event: ev.RunCancelled) -> RunState:
 
 _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
+    **SESSION_STEPS,
     **STATE_STEPS,
     **CONTROL_STEPS,
     **CHILD_STEPS,

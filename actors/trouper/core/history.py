@@ -8,6 +8,7 @@ from trouper.core import wording
 from trouper.core.base import Base, HistoryRef
 from trouper.core.conversation import Message, ToolMessage
 from trouper.core.digests import extend_chain
+from trouper.core.evolve_session import lead_of
 from trouper.core.state import Action, Phase, RunState
 
 
@@ -71,6 +72,21 @@ class Segment:
     erased: bool = False
 
 
+@frozen
+class Piece:
+    """Messages of one run in a history.
+
+    Attributes:
+        ref: Where they stand.
+        messages: The messages.
+        lead: Whether they are the runtime's own words in the place of what came before, and not part of any run.
+    """
+
+    ref: HistoryRef
+    messages: tuple[Message, ...]
+    lead: bool = False
+
+
 def segment_of(state: RunState) -> Segment:
     """The run as it stands, for others to start from."""
     answers = _answers(state)
@@ -81,7 +97,7 @@ def segment_of(state: RunState) -> Segment:
         run=state.run,
         version=state.version,
         base=state.base if state.base is not None and state.base.pinned else None,
-        lead=None,
+        lead=lead_of(state),
         messages=(*state.messages, *answers),
         salt=state.salt,
         chain=chain,

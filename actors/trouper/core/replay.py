@@ -106,7 +106,15 @@ def _rejected(step: Step, event: ev.OutputRejected) -> bool:
     return isinstance(step, wanted) and step.index == event.index
 
 
+def _summary(step: Step, event: ev.SummaryRequested) -> bool:
+    # Whether a history is too long is found out when its run is to start.
+    if event.attempt == 1:
+        return isinstance(step, steps.Start)
+    return isinstance(step, steps.Summarise) and step.attempt == event.attempt
+
+
 _INTENTS: dict[type, Callable[..., bool]] = {
+    ev.SummaryRequested: _summary,
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
     ev.RunHeard: _heard,
     ev.ModelRequested: _requested,

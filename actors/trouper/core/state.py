@@ -17,6 +17,7 @@ from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, FailureKind, Limits, Principal, Terms
 from trouper.core.family import ALONE, Child, Family
+from trouper.core.session import Turn
 from trouper_journal import Erased, Value
 
 _T = TypeVar("_T")
@@ -174,6 +175,7 @@ class RunState:
         run: The run's id.
         version: Version of the last event folded.
         base: The history that it starts from; not pinned before the run is taken up.
+        turn: Its place in a session, if it has one.
         messages: Its own messages.
         chain: Running digest over the digests of the messages, in order, those of the base included.
         index: Number of the next model call.
@@ -207,6 +209,7 @@ class RunState:
     prose: str = ""
     rules: int = 0
     base: Base | None = None
+    turn: Turn | None = None
     messages: tuple[Message, ...] = ()
     chain: bytes = b""
     index: int = 0

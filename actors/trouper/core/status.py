@@ -6,6 +6,7 @@ from attrs import frozen
 
 from trouper.core.decide import decide
 from trouper.core.decide_children import waits_for_child
+from trouper.core.decide_session import abandon_summary
 from trouper.core.state import Phase, RunState
 from trouper.core.steps import due
 
@@ -17,6 +18,7 @@ RETRYING = "retrying"
 PAUSED = "paused"
 SCHEDULED = "scheduled"
 WAITING_FOR_CHILD = "waiting_for_child"
+QUEUED = "queued"
 ENDED_IN_DOUBT = "-in-doubt"
 
 AT_ONCE = 0
@@ -36,8 +38,9 @@ class Status:
 
     Attributes:
         label: What people must do about it first, if anything: ``drifted``, ``paused``, ``in_doubt``,
-            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled`` or ``waiting_for_child``; or how it
-            ended. A run that ended with calls in doubt says so behind that: ``cancelled-in-doubt``.
+            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled``, ``waiting_for_child``, or ``queued``
+            behind other turns of its session; or how it ended. A run that ended with calls in doubt says so behind
+            that: ``cancelled-in-doubt``.
         wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
             for another definition, or None.
     """
@@ -54,11 +57,13 @@ def status(state: RunState) -> Status:
         return Status(DRIFTED, AT_ONCE if under_way(state) else AT_START)
     if under_way(state):
         return Status(_label(state, RUNNING), AT_ONCE)
+    if state.turn is not None and not state.turn.given and state.cancel is None and state.control.pause is None:
+        return Status(QUEUED)
     moments = [due(step) for step in decide(state)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
     alarm = min((moment for moment in moments if moment is not None), default=None)
-    waits = RETRYING if state.started else SCHEDULED
+    waits = RETRYING if state.started or state.control.start_at is None else SCHEDULED
     if alarm is None and any(map(waits_for_child, state.batch)):
         waits = WAITING_FOR_CHILD
     return Status(_label(state, waits), alarm)
@@ -72,6 +77,8 @@ def next_alarm(state: RunState) -> int | None:
 def under_way(state: RunState) -> bool:
     """Whether a request or an attempt is out; a sub-agent is not: it goes on in a stream of its own."""
     if state.model is not None and state.model.phase == "requested":
+        return True
+    if abandon_summary(state.turn) is not None:
         return True
     return any(action.phase is Phase.STARTED and action.child is None for action in state.batch)
 

@@ -27,6 +27,26 @@ class Hear:
 
 
 @frozen
+class Summarise:
+    """Ask for a summary of what is not handed on, again."""
+
+    attempt: int
+    not_before: int | None = None
+
+
+@frozen
+class AbandonSummary:
+    """The run is being cancelled: stop waiting for the summary."""
+
+    attempt: int
+
+
+@frozen
+class Compact:
+    """Go on without a summary."""
+
+
+@frozen
 class RequestModel:
     """Send the conversation to the model."""
 
@@ -158,6 +178,9 @@ class EndCancelled:
 Step: TypeAlias = (
     Start
     | Hear
+    | Summarise
+    | AbandonSummary
+    | Compact
     | RequestModel
     | AbandonModel
     | Plan
@@ -179,4 +202,4 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    return step.not_before if isinstance(step, Start | RequestModel | Expire | StartAction) else None
+    return step.not_before if isinstance(step, Start | Summarise | RequestModel | Expire | StartAction) else None

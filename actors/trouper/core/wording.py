@@ -29,6 +29,11 @@ OUTPUT_HELD_BACK = (
 )
 OUTPUT_OVERTAKEN = "Not accepted: somebody has said something meanwhile. Read it, then hand in the final output again."
 OUTPUT_UNWANTED = "Not used: no such output is asked for any more."
+SUMMARISE = (
+    "Summarise the conversation that you are shown, for an assistant that will go on with it and will not see it any "
+    "more. Keep what was asked and decided, names, numbers and ids, what was done by tools and with which result, and "
+    "what is still open. Answer with the summary alone."
+)
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 
@@ -155,3 +160,16 @@ def edited(action: Action, text: str) -> str:
     who = action.decision.by.id if action.decision and action.decision.by else "an approver"
     ran = json.dumps(action.arguments, ensure_ascii=False, separators=(",", ":"), default=str)
     return f"[{who} changed the arguments; what ran: {ran}]\n{text}"
+
+
+def summary(text: str) -> str:
+    """What a model is shown in the place of messages that are not handed on any more."""
+    return f"[Summary of the earlier conversation, which is not shown any more]\n{text}"
+
+
+def no_summary(reason: str, message: str) -> str:
+    """Why there is no summary."""
+    if reason == "error":
+        return message
+    why = {"restart": "the process was lost", "shutdown": "the runtime stopped", "cancelled": "the run was cancelled"}
+    return f"{why.get(reason, reason)} while it was waited for"

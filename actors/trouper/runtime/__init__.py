@@ -9,5 +9,8 @@ from trouper.runtime.options import RuntimeOptions as RuntimeOptions
 from trouper.runtime.results import RunResult as RunResult
 from trouper.runtime.run import Run as Run
 from trouper.runtime.runtime import Runtime as Runtime
+from trouper.runtime.session import Session as Session
+from trouper.runtime.sessions import SessionView as SessionView
+from trouper.runtime.sessions import TurnView as TurnView
 from trouper.runtime.tasks import SubmitOptions as SubmitOptions
 from trouper.runtime.tasks import Task as Task

@@ -36,6 +36,7 @@ from trouper.runtime.launches import Launch
 from trouper.runtime.planning import Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
+from trouper.runtime.sessions import session_writes
 from trouper.tools import defaults_of
 from trouper_journal import Committed, Write
 
@@ -119,6 +120,7 @@ class AgentActor(Actor[AgentMessage]):
         taken = list(self._outcomes)[: 1 if self._one_by_one else None]
         try:
             turn = await self._take_in(taken)
+            turn.writes += await session_writes(self._desk.journal, self._state, turn.state)
             await self._commit(turn)
         except VersionConflict as conflict:
             self._conflict(conflict)

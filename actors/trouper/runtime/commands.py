@@ -39,12 +39,13 @@ from trouper.errors import (
     EditError,
     JournalCorrupt,
     UnknownEvent,
-    UnknownRun,
     VersionConflict,
 )
 from trouper.runtime.descent import ChildRun, descendants
 from trouper.runtime.domains import domain_of
-from trouper.runtime.histories import Histories
+from trouper.runtime.histories import Histories, run_state
+from trouper.runtime.sending import send
+from trouper.runtime.sessions import reopened
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, check_command_id, principal, said, said_digest
 from trouper_journal import Journal, Key, StreamHead, Value, Write
@@ -126,16 +127,7 @@ class Commands:
             UnknownRun: There is none of that id.
             UnknownEvent: It was written by a newer release.
         """
-        state = RunState(run)
-        while True:
-            page = await self.journal.read_page(f"run/{run}", after=state.version, limit=_PAGE)
-            for record in page:
-                state = evolve(state, self.journal.registry.decode(record))
-            if len(page) < _PAGE:
-                break
-        if state.version == 0:
-            raise UnknownRun(f"there is no run {run} in this journal")
-        return state
+        return await run_state(self.journal, run)
 
     def runs(self, label: str | None = None) -> AsyncIterator[StreamHead]:
         """Heads of the runs' streams, oldest run first, from the index alone."""
@@ -170,6 +162,32 @@ class Commands:
             UnknownRun: The history that it shall start from does not exist.
         """
         return await begin(self, task, command_id)
+
+    async def send(
+        self,
+        session: str,
+        task: Task,
+        command_id: str | None = None,
+        *,
+        supersede: bool = False,
+        fence: int | None = None,
+    ) -> Submission:
+        """Send a message to a session, or find the turn that this command began before; see `Session.send`.
+
+        Args:
+            session: The session's id; it is opened with its first message.
+            task: What is sent; its agent may be left empty where the session exists.
+            command_id: Makes the call idempotent within the session.
+            supersede: Deny all calls of the turn under way that wait for a person.
+            fence: The driver's epoch, for the process that drives the journal.
+
+        Raises:
+            UnknownSession: There is none of that id, and no agent is named.
+            SessionError: It is with another agent.
+            IdempotencyConflict: The command id was used for something else.
+            InvalidValue: The input cannot be journaled, or an id is none.
+        """
+        return await send(self, session, task, command_id, supersede=supersede, fence=fence)
 
     # ---- steering
 
@@ -293,8 +311,10 @@ class Commands:
                 label=status(after).label,
                 domain=domain_of(state),
             )
+            goes_on = state.ended and not after.ended
+            others = await reopened(self.journal, state) if goes_on else ()
             try:
-                await self.journal.commit([write], key=key)
+                await self.journal.commit([write, *others], key=key)
             except VersionConflict:
                 continue
             return after

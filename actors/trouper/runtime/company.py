@@ -8,8 +8,10 @@ from typing import final
 
 import trio
 
+from trouper.agent import Agent
 from trouper.errors import ActorError
 from trouper.kit import ActorSystem, Ref, open_system
+from trouper.models import Model
 from trouper.runtime.approver import PeopleApprover
 from trouper.runtime.desk import Desk
 from trouper.runtime.executor import Executor
@@ -143,7 +145,8 @@ class Company:
 
     async def _close_models(self) -> None:
         """Close what connections the models keep: not their actors' part, for those may have been cancelled."""
-        for model in {id(agent.model): agent.model for agent in self._desk.agents.values()}.values():
+        models = {id(model): model for agent in self._desk.agents.values() for model in _models(agent)}
+        for model in models.values():
             close = getattr(model, "aclose", None)
             if close is not None:
                 with self._desk.clock.timeout(self._drain):
@@ -154,10 +157,13 @@ class Company:
         desk.approver = await system.spawn(PeopleApprover(), name="approver")
         hired: dict[int, Ref[ModelMessage]] = {}
         for agent in desk.agents.values():
-            if id(agent.model) not in hired:
-                actor = ModelActor(agent.model, desk.broadcast, self._model_concurrency)
-                hired[id(agent.model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
+            for model in _models(agent):
+                if id(model) not in hired:
+                    actor = ModelActor(model, desk.broadcast, self._model_concurrency)
+                    hired[id(model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
             desk.models[agent.name] = hired[id(agent.model)]
+            if agent.history is not None and agent.history.summarise is not None:
+                desk.summarisers[agent.name] = hired[id(agent.history.summarise)]
             for tool in agent.tools:
                 if isinstance(tool, SubAgent):
                     continue
@@ -170,8 +176,14 @@ class Company:
         """Cancel what tools and models have under way; each outcome is delivered as ever."""
         for executor in self._desk.executors.values():
             await _tell(executor.tell(AbortAll()))
-        for model in set(self._desk.models.values()):
+        for model in {*self._desk.models.values(), *self._desk.summarisers.values()}:
             await _tell(model.tell(AbandonAll()))
+
+
+def _models(agent: Agent) -> tuple[Model, ...]:
+    """The models that an agent asks."""
+    summarises = agent.history.summarise if agent.history is not None else None
+    return (agent.model,) if summarises is None else (agent.model, summarises)
 
 
 async def _tell(telling: Awaitable[None]) -> None:

@@ -120,6 +120,7 @@ class Desk:
     drift: DriftPolicy
     audience: Audience
     models: dict[str, Ref[ModelMessage]] = field(factory=dict)
+    summarisers: dict[str, Ref[ModelMessage]] = field(factory=dict)
     executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
     approver: Ref[ApproverMessage] | None = None
     recorded: set[str] = field(factory=set)

@@ -7,14 +7,17 @@ from typing import TypeVar
 
 from trouper.agent import Agent
 from trouper.core import events as ev
+from trouper.core.exchange import ModelConfig
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ActorError, MailboxFull
 from trouper.kit import Ref
 from trouper.runtime.desk import Desk
-from trouper.runtime.launches import CallTool, Launch, SendRequest, StopModel, StopTool
+from trouper.runtime.launches import CallTool, Launch, SendRequest, SendSummary, StopModel, StopTool
 from trouper.runtime.plan_output import offered, settings
+from trouper.runtime.plan_session import lost_messages, summary_request
 from trouper.runtime.planning import conversation
 from trouper.runtime.protocol import (
+    SUMMARY,
     Abandon,
     Abort,
     Acted,
@@ -26,6 +29,7 @@ from trouper.runtime.protocol import (
     Generate,
     Held,
     Holding,
+    ModelMessage,
     Outcome,
     Query,
     Replied,
@@ -82,13 +86,13 @@ class Flights:
         self._agent = state.agent
         events: list[object] = []
         call = state.model
-        if call is not None and call.phase == "requested" and self._model is None:
-            held = await self._model_holds(call.index, call.attempt)
-            if held.state == "nothing":
-                events.append(ev.ModelLost(call.index, call.attempt, "restart"))
-            else:
-                self._model = (call.index, call.attempt)
-                self._take_over(held)
+        asking = call is not None and call.phase == "requested" and self._model is None
+        if call is not None and asking and not await self._finds_call(call.index, call.attempt):
+            events.append(ev.ModelLost(call.index, call.attempt, "restart"))
+        compaction = state.turn.compaction if state.turn is not None else None
+        asking = compaction is not None and compaction.phase == "requested" and self._model is None
+        if compaction is not None and asking and not await self._finds_call(SUMMARY, compaction.attempt):
+            events.append(ev.SummaryFailed(compaction.attempt, "restart"))
         for action in (*state.batch, *state.in_doubt):
             # A sub-agent is held by nobody here: it is found in its own stream.
             if action.phase in _HELD and action.child is None and not self.busy(action.action):
@@ -116,9 +120,19 @@ class Flights:
         if held.outcome is not None:
             self._deliver(held.outcome)
 
-    async def _model_holds(self, index: int, attempt: int) -> Held:
-        model = self._desk.models.get(self._agent)
-        return Held() if model is None else await model.ask(Calling(self._run, index, attempt, self._deliver))
+    async def _finds_call(self, index: int, attempt: int) -> bool:
+        """Whether a model call is held still; then it is taken over."""
+        model = self._model_for(index)
+        held = Held() if model is None else await model.ask(Calling(self._run, index, attempt, self._deliver))
+        if held.state == "nothing":
+            return False
+        self._model = (index, attempt)
+        self._take_over(held)
+        return True
+
+    def _model_for(self, index: int) -> Ref[ModelMessage] | None:
+        desk = self._desk
+        return (desk.summarisers if index == SUMMARY else desk.models).get(self._agent)
 
     async def _executor_holds(self, action: Action) -> Held:
         executor = self._desk.executors.get((self._agent, action.tool))
@@ -136,9 +150,13 @@ class Flights:
                 await self._send(launch, agent, state)
             case CallTool() if agent is not None:
                 await self._call(launch, agent, state)
+            case SendSummary():
+                await self._summarise(launch, state)
             case StopModel():
+                model = None if self._model is None else self._model_for(self._model[0])
                 self._model = None
-                await _hand(self._desk.models[self._agent], Abandon(self._run))
+                if model is not None:
+                    await _hand(model, Abandon(self._run))
             case StopTool(action, tool) if action not in self._aborted:
                 self._aborted.add(action)
                 await self._tell(tool, Abort(self._run, action))
@@ -160,6 +178,15 @@ class Flights:
             await _hand(self._desk.models[agent.name], request)
         except ActorError as error:
             self._deliver(Replied(launch.index, launch.attempt, None, error))
+
+    async def _summarise(self, launch: SendSummary, state: RunState) -> None:
+        self._model = (SUMMARY, launch.attempt)
+        lost = await lost_messages(self._desk.histories, state)
+        request = Generate(self._run, SUMMARY, launch.attempt, summary_request(lost), (), ModelConfig(), self._deliver)
+        try:
+            await _hand(self._desk.summarisers[self._agent], request)
+        except ActorError as error:
+            self._deliver(Replied(SUMMARY, launch.attempt, None, error))
 
     async def _call(self, launch: CallTool, agent: Agent, state: RunState) -> None:
         self._actions[launch.action] = launch.tool.name
@@ -184,9 +211,10 @@ class Flights:
         """The outcome is durable: forget it, here and where it came from."""
         match outcome:
             case Replied(index, attempt):
-                if self._model == (index, attempt):
+                model = self._model_for(index)
+                if self._model == (index, attempt) and model is not None:
                     self._model = None
-                    await _hand(self._desk.models[self._agent], ReplySettled(self._run, index, attempt))
+                    await _hand(model, ReplySettled(self._run, index, attempt))
             case Answered(action, attempt):
                 await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
             case Acted(action, attempt, late=True):

@@ -12,7 +12,7 @@ from trouper.core.base import Base, HistoryRef, base_chain
 from trouper.core.conversation import Message
 from trouper.core.digests import extend_chain
 from trouper.core.evolve import evolve
-from trouper.core.history import Segment, ref_digest, segment_of, stretch
+from trouper.core.history import Piece, Segment, ref_digest, segment_of, stretch
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownRun
 from trouper_journal import Journal
@@ -20,6 +20,28 @@ from trouper_journal import Journal
 _PAGE = 500
 # A journal that somebody made up could name histories in a circle.
 _LONGEST = 100_000
+
+
+async def run_state(journal: Journal, run: str, version: int | None = None) -> RunState:
+    """Fold a run, as it stands or as it stood at a version.
+
+    Raises:
+        UnknownRun: The journal has no such run, or it has not come to that version.
+        UnknownEvent: It was written by a newer release.
+    """
+    state = RunState(run)
+    while version is None or state.version < version:
+        limit = _PAGE if version is None else min(_PAGE, version - state.version)
+        page = await journal.read_page(f"run/{run}", after=state.version, limit=limit)
+        for record in page:
+            state = evolve(state, journal.registry.decode(record))
+        if len(page) < limit:
+            break
+    if state.version == 0:
+        raise UnknownRun(f"there is no run {run} in this journal")
+    if version is not None and state.version < version:
+        raise UnknownRun(f"run {run} has {state.version} events, not {version}")
+    return state
 
 
 @define(eq=False)
@@ -47,15 +69,7 @@ class Histories:
         if known is not None:
             self._kept.move_to_end((run, version))
             return known
-        state = RunState(run)
-        while state.version < version:
-            limit = min(_PAGE, version - state.version)
-            page = await self.journal.read_page(f"run/{run}", after=state.version, limit=limit)
-            if not page:
-                raise UnknownRun(f"there is no run {run} with {version} events in this journal")
-            for record in page:
-                state = evolve(state, self.journal.registry.decode(record))
-        segment = segment_of(state)
+        segment = segment_of(await run_state(self.journal, run, version))
         self._keep(segment)
         return segment
 
@@ -69,9 +83,9 @@ class Histories:
                 found.append(ref)
                 continue
             segment = await self.segment(ref.run, ref.version)
-            found.append(Piece(segment, ref, stretch(segment, ref)))
+            found.append(Piece(ref, stretch(segment, ref)))
             if ref.whole and segment.lead is not None:
-                pending.append(Piece(segment, ref, (segment.lead,)))
+                pending.append(Piece(ref, (segment.lead,), lead=True))
             if ref.whole and segment.base is not None:
                 pending += segment.base.refs
             if len(found) > _LONGEST:
@@ -122,15 +136,6 @@ class Histories:
                 return
             excess -= _weight(segment)
             yield key
-
-
-@attrs.frozen
-class Piece:
-    """Messages of one run in a history."""
-
-    segment: Segment
-    ref: HistoryRef
-    messages: tuple[Message, ...]
 
 
 def _weight(segment: Segment) -> int:

@@ -21,6 +21,13 @@ class SendRequest:
 
 
 @frozen
+class SendSummary:
+    """Ask for a summary of what a turn is not handed any more."""
+
+    attempt: int
+
+
+@frozen
 class CallTool:
     """Make an attempt at an action, or ask its query."""
 
@@ -44,7 +51,7 @@ class StopTool:
     tool: str
 
 
-Launch: TypeAlias = SendRequest | CallTool | StopModel | StopTool
+Launch: TypeAlias = SendRequest | SendSummary | CallTool | StopModel | StopTool
 
 
 @frozen

@@ -14,6 +14,8 @@ from trouper.core import steps as st
 from trouper.core.conversation import Message
 from trouper.core.decide import RULES
 from trouper.core.digests import request_digest
+from trouper.core.evolve import evolve
+from trouper.core.evolve_session import lead_of
 from trouper.core.state import RunState
 from trouper.core.steps import Step
 from trouper.runtime.children import cancel_child
@@ -21,6 +23,7 @@ from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
 from trouper.runtime.plan_output import briefing, check_output, wrap_up
+from trouper.runtime.plan_session import TurnPlanner
 from trouper.tools import defaults_of, misfits
 from trouper_journal import Write
 
@@ -32,16 +35,18 @@ class Planner:
     Attributes:
         agent: Today's definition; None where the runtime has no agent of that name.
         calls: Plans the steps of single calls.
+        turns: Plans what comes before a session's turn.
     """
 
     desk: Desk
     agent: Agent | None
     calls: CallPlanner
+    turns: TurnPlanner
 
     @classmethod
     def of(cls, desk: Desk, agent: Agent | None) -> Planner:
         """The planner for an agent."""
-        return cls(desk, agent, CallPlanner(desk, agent))
+        return cls(desk, agent, CallPlanner(desk, agent), TurnPlanner(desk, agent))
 
     async def plan(self, state: RunState, step: Step) -> Plan:
         """Events and launches of one step."""
@@ -52,6 +57,12 @@ class Planner:
                 digest = request_digest(state.chain, state.definition, closing)
                 event = ev.ModelRequested(index, attempt, digest, closing)
                 return Plan((event,), (SendRequest(index, attempt, closing),))
+            case st.Summarise(attempt):
+                return await self.turns.summarise(state, attempt)
+            case st.Compact():
+                return self.turns.compact(state)
+            case st.AbandonSummary(attempt):
+                return Plan((ev.SummaryFailed(attempt, "cancelled"),), (StopModel(),))
             case st.AbandonModel(index, attempt):
                 return Plan((ev.ModelLost(index, attempt, "cancelled"),), (StopModel(),))
             case st.Plan():
@@ -70,7 +81,15 @@ class Planner:
             return NOTHING
         definition = self.agent.definition
         limits = state.limits or self.agent.limits
-        base = None if state.base is None else await self.desk.histories.pin(state.base)
+        before = await self.turns.before_start(state)
+        if before is not None and before.launches:
+            return before
+        compacted = () if before is None else before.events
+        for event in compacted:
+            state = evolve(state, event)
+        base = None
+        if state.base is not None:
+            base = await self.desk.histories.pin(state.base, lead_of(state), state.salt)
         started = ev.RunStarted(
             definition.digest,
             definition.contract_digest,
@@ -83,7 +102,7 @@ class Planner:
         )
         wrong = misfits(self.agent.state, state.named)
         refused = (ev.StateRefused(wrong),) if wrong else ()
-        return Plan((started, *refused), (), definition_writes(self.desk, self.agent))
+        return Plan((*compacted, started, *refused), (), definition_writes(self.desk, self.agent))
 
     # ---- definitions
 
@@ -139,5 +158,8 @@ def definition_writes(desk: Desk, agent: Agent) -> tuple[Write, ...]:
 
 async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool) -> tuple[Message, ...]:
     """What is sent: instructions, what the run starts from, its own messages, and at its limit the word to wrap up."""
+    lead = lead_of(state)
     before = await desk.histories.messages(state.base)
+    if lead is not None:
+        before = (lead, *before)
     return (*briefing(agent), *before, *state.messages, *((wrap_up(agent),) if closing else ()))

@@ -8,7 +8,7 @@ are. So no two actors ever wait for each other, and bounded mailboxes cannot dea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -34,6 +34,10 @@ TreeMessage: TypeAlias = Wake | Terminated
 AgentMessage: TypeAlias = Wake | Ring
 
 # ---- to a model
+
+
+SUMMARY: Final = -1
+"""The index of the model call that brings a summary: not one of the run's own."""
 
 
 @frozen

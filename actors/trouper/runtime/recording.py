@@ -9,9 +9,10 @@ from attrs import evolve
 
 from trouper.core import events as ev
 from trouper.core import wording
+from trouper.core.conversation import text as text_of
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError, InvalidValue, ModelError
-from trouper.runtime.protocol import Acted, Answered, Outcome, Replied
+from trouper.runtime.protocol import SUMMARY, Acted, Answered, Outcome, Replied
 from trouper.tools import StateKeys, changes
 from trouper_journal import Value
 
@@ -77,6 +78,9 @@ class Recorder:
                 yield from self._answered(state, outcome)
 
     def _replied(self, state: RunState, outcome: Replied) -> Iterator[object]:
+        if outcome.index == SUMMARY:
+            yield from self._summarised(state, outcome)
+            return
         call = state.model
         if call is None or call.phase != "requested" or (call.index, call.attempt) != (outcome.index, outcome.attempt):
             return
@@ -104,6 +108,32 @@ class Recorder:
             refusal=message.refusal,
             extra=dict(message.extra) or None,
         )
+
+    def _summarised(self, state: RunState, outcome: Replied) -> Iterator[object]:
+        compaction = state.turn.compaction if state.turn is not None else None
+        if compaction is None or compaction.phase != "requested" or compaction.attempt != outcome.attempt:
+            return
+        reply, error = outcome.reply, outcome.error
+        text = "" if reply is None else text_of(reply.message.content).strip()
+        if reply is None and error is None:
+            yield ev.SummaryFailed(outcome.attempt, "shutdown")
+        elif reply is None or not text:
+            again, asked = None, error.retry_after if isinstance(error, ModelError) else None
+            if error is not None:
+                again = retry_at(self._now(), outcome.attempt, asked, self._random())
+            message = "the reply held no text" if error is None else f"{type(error).__name__}: {error}"
+            yield ev.SummaryFailed(outcome.attempt, "error", again, message[:2000])
+        else:
+            yield ev.ContextCompacted(
+                compaction.kept,
+                compaction.dropped,
+                compaction.messages,
+                outcome.attempt,
+                reply.usage.input_tokens,
+                reply.usage.output_tokens,
+                reply.model,
+                text,
+            )
 
     def _failed(self, outcome: Replied) -> ev.ModelFailed | ev.ModelLost:
         error = outcome.error

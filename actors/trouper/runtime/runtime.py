@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 from attrs import define
 
 from trouper._clock import Clock, SystemClock
-from trouper._ids import Entropy, SystemEntropy
+from trouper._ids import Entropy, SystemEntropy, ulid
 from trouper.agent import Agent
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
@@ -25,6 +25,8 @@ from trouper.runtime.opening import KnownSecrets, Toolboxes, by_name
 from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.plan_output import typed_output
 from trouper.runtime.run import Run
+from trouper.runtime.session import Session
+from trouper.runtime.sessions import stream_of
 from trouper.runtime.stage import Stage
 from trouper.runtime.stream import RunStream
 from trouper.runtime.tasks import SubmitOptions, Task, principal
@@ -161,9 +163,7 @@ class Runtime:
             JournalError: The journal could not be written.
         """
         self._check()
-        if not isinstance(agent, str) or agent not in self._desk.agents:
-            names = ", ".join(self._desk.agents) or "none"
-            raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
+        self._known_agent(agent)
         options = SubmitOptions() if options is None else options
         if wrong := misfits(self._desk.agents[agent].state, dict(options.state)):
             raise InvalidValue("state", wrong)
@@ -184,6 +184,34 @@ class Runtime:
     def output_of(self, state: RunState) -> object:
         """A run's output as its agent's type has it; see `RunResult`."""
         return typed_output(self._desk.agents.get(state.agent), state)
+
+    def session(self, agent: str, id: str | None = None) -> Session:
+        """The handle of a conversation with an agent; it is opened by the first `Session.send`.
+
+        Args:
+            agent: The agent's name; a session stays with its agent.
+            id: The session's id, such as a customer's number; None for a new one.
+
+        Raises:
+            UnknownAgent: No agent of that name was given to this runtime.
+            InvalidValue: The id is none.
+        """
+        self._known_agent(agent)
+        name = ulid(self._desk.clock.now(), self.commands.entropy) if id is None else id
+        stream_of(name)
+        return Session(self, agent, name)
+
+    async def send(self, session: str, task: Task, command_id: str | None, *, supersede: bool) -> Run:
+        """Put a turn of a session in line. See `Session.send`."""
+        self._check()
+        if wrong := misfits(self._desk.agents[task.agent].state, dict(task.options.state)):
+            raise InvalidValue("state", wrong)
+        done = await self.commands.send(session, task, command_id, supersede=supersede, fence=self._desk.fence)
+        if done.superseded:
+            await self._stage.admit(done.superseded)
+        if done.state is not None and done.state.turn is not None and done.state.turn.given:
+            await self._stage.admit(done.run, done.state)
+        return Run(self, done.run, repeated=done.repeated)
 
     async def wait_ended(self, run: str) -> RunState:
         """Wait until a run has ended; its final state. See `Run.wait`."""
@@ -331,6 +359,11 @@ class Runtime:
     def active(self) -> int:
         """How many runs are in memory."""
         return self._stage.active
+
+    def _known_agent(self, agent: str) -> None:
+        if not isinstance(agent, str) or agent not in self._desk.agents:
+            names = ", ".join(self._desk.agents) or "none"
+            raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
 
     def _check(self) -> None:
         if self._stage.failure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from trouper._clock import Clock
@@ -12,10 +13,8 @@ from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.errors import IdempotencyConflict, UnknownRun
 from trouper.runtime.histories import Histories
-from trouper.runtime.tasks import Submission, Task, check_command_id, messages_of, state_of, task_digest
+from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
 from trouper_journal import Domain, Journal, Key, Write
-
-_SALT = 32
 
 
 class Office(Protocol):
@@ -49,7 +48,7 @@ async def begin(office: Office, task: Task, command_id: str | None) -> Submissio
         # At the door: a run with a history that does not exist could never be taken up.
         await office.histories.pin(task.base)
     run = ulid(office.clock.now(), office.entropy)
-    salt = office.entropy.token(_SALT)
+    salt = office.entropy.token(SALT)
     messages = messages_of(run, task.input)
     options = task.options
     event = RunSubmitted(
@@ -66,17 +65,23 @@ async def begin(office: Office, task: Task, command_id: str | None) -> Submissio
     try:
         done = await journal.commit([write], key=Key(name, task_digest(salt, task)))
     except IdempotencyConflict:
-        return await _known(journal, name, task)
+        return await known(journal, name, lambda first: task_digest(first, task))
     return Submission(done.records[0].stream.removeprefix("run/"), done.repeated, None if done.repeated else state)
 
 
-async def _known(journal: Journal, name: str, task: Task) -> Submission:
-    """The digest is keyed with the first run's own salt: only with that can the tasks be compared."""
+async def known(journal: Journal, name: str, digest: Callable[[bytes], bytes]) -> Submission:
+    """The run that a command began before, if it is the same command.
+
+    The digest is keyed with the first run's own salt: only with that can the tasks be compared.
+
+    Raises:
+        IdempotencyConflict: It was used for something else.
+    """
     found = await journal.find(name)
     if found is None:
         raise UnknownRun(f"key {name} has no records")
     run = found.records[0].stream.removeprefix("run/")
     first = journal.registry.decode(found.records[0])
     salt = first.salt if isinstance(first, RunSubmitted) and isinstance(first.salt, bytes) else b""
-    done = await journal.commit([Write(f"run/{run}", [first], expected=0)], key=Key(name, task_digest(salt, task)))
+    done = await journal.commit([Write(f"run/{run}", [first], expected=0)], key=Key(name, digest(salt)))
     return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)

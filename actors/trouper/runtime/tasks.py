@@ -18,6 +18,9 @@ from trouper.errors import InvalidValue
 from trouper.tools import to_value
 from trouper_journal import Value, check_value, content_digest
 
+SALT = 32
+"""Bytes of a run's salt."""
+
 
 @frozen
 class Submission:
@@ -26,12 +29,14 @@ class Submission:
     Attributes:
         run: The run's id.
         repeated: Whether the command was known, and this is the run that it began then.
+        superseded: The run of the session of which calls were denied in favour of this one; empty for none.
         state: The run's state right after; only where it was submitted now.
     """
 
     run: str
     repeated: bool
     state: RunState | None = None
+    superseded: str = ""
 
 
 def _moment(moment: dt.datetime | int | None, name: str) -> int | None:

@@ -1,0 +1,161 @@
+"""Sending a message to a session: a run is submitted and put in line, in one commit, from any process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from trouper._clock import Clock
+from trouper._ids import Entropy, ulid
+from trouper.core import events as ev
+from trouper.core.commands import Judgement, decide_approval
+from trouper.core.evolve import evolve
+from trouper.core.state import RunState
+from trouper.core.status import status
+from trouper.errors import IdempotencyConflict, SessionError, UnknownSession, VersionConflict
+from trouper.runtime.sessions import standing_of, stream_of
+from trouper.runtime.submitting import known
+from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
+from trouper_journal import Domain, Journal, Key, Write
+
+SUPERSEDED = "superseded by a new message"
+"""Why a call was denied that waited for a person when a message came that supersedes it."""
+
+
+class Sender(Protocol):
+    """What sending needs."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Source of time."""
+        ...
+
+    @property
+    def entropy(self) -> Entropy:
+        """Source of ids and randomness."""
+        ...
+
+    async def state(self, run: str) -> RunState:
+        """Fold a run."""
+        ...
+
+
+async def send(
+    commands: Sender,
+    session: str,
+    task: Task,
+    command_id: str | None,
+    *,
+    supersede: bool = False,
+    fence: int | None = None,
+) -> Submission:
+    """Put a turn in line; see `Commands.send`."""
+    journal = commands.journal
+    stream = stream_of(session)
+    run = ulid(commands.clock.now(), commands.entropy)
+    salt = commands.entropy.token(SALT)
+    messages = messages_of(run, task.input)
+    key = None if command_id is None else Key(_key_name(session, command_id), _digest(salt, task, supersede))
+    while True:
+        found = await standing_of(journal, session)
+        version, standing, opened = _opened(session, task, found)
+        superseded = await _superseding(commands, standing, task) if supersede else ()
+        place = ev.SessionTurn(session, standing.turns + 1, version + len(opened) + 1)
+        events: list[object] = [
+            ev.RunSubmitted(
+                standing.agent,
+                task.limits,
+                messages,
+                salt,
+                task.by,
+                state=state_of(task),
+                start_at=task.options.start_at,
+                turn=place,
+            ),
+            *([] if standing.active else [ev.TurnGiven(standing.last)]),
+        ]
+        state = _folded(run, events)
+        told = status(state)
+        after = attrs.evolve(standing, turns=place.number, active=standing.active or run)
+        writes = [
+            Write(
+                f"run/{run}",
+                events,
+                expected=0,
+                label=told.label,
+                wake_at=told.wake_at,
+                domain=Domain(f"run/{run}", salt),
+            ),
+            Write(stream, [*opened, ev.TurnQueued(run, place.number, after)], expected=version),
+            *superseded,
+        ]
+        try:
+            done = await journal.commit(writes, key=key, fence=fence)
+        except VersionConflict:
+            continue
+        except IdempotencyConflict:
+            if key is None:
+                raise
+            return await known(journal, key.name, lambda first: _digest(first, task, supersede))
+        if done.repeated:
+            return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
+        return Submission(run, repeated=False, state=state, superseded=standing.active if superseded else "")
+
+
+def _key_name(session: str, command_id: object) -> str:
+    check_command_id(command_id)
+    return f"send:{session}:{command_id}"
+
+
+def _digest(salt: bytes, task: Task, supersede: bool) -> bytes:
+    digest = task_digest(salt, task)
+    return digest + b"\x01" if supersede else digest
+
+
+def _folded(run: str, events: Sequence[object]) -> RunState:
+    state = RunState(run)
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+def _opened(
+    session: str, task: Task, found: tuple[int, ev.Standing] | None
+) -> tuple[int, ev.Standing, tuple[object, ...]]:
+    """Version and standing of the session, with the event that opens it where it is new."""
+    if found is None:
+        if not task.agent:
+            raise UnknownSession(f"there is no session {session} in this journal; name the agent to open it")
+        standing = ev.Standing(task.agent)
+        return 0, standing, (ev.SessionOpened(standing, task.by),)
+    version, standing = found
+    if task.agent not in ("", standing.agent):
+        raise SessionError(session, f"it is with agent {standing.agent}, not with {task.agent}")
+    return version, standing, ()
+
+
+async def _superseding(commands: Sender, standing: ev.Standing, task: Task) -> tuple[Write, ...]:
+    """Denials of all calls of the active run that wait for a person."""
+    if not standing.active:
+        return ()
+    state = await commands.state(standing.active)
+    if state.cancel is not None or not state.awaiting:
+        return ()
+    judgement = Judgement("deny", task.by or ev.Principal("api"), SUPERSEDED)
+    events: list[object] = []
+    after = state
+    for action in state.awaiting:
+        event = decide_approval(state, action.action, judgement, now=0)
+        events.append(event)
+        after = evolve(after, event)
+    stream = f"run/{state.run}"
+    domain = Domain(stream, state.salt) if state.salt else None
+    told = status(after)
+    return (Write(stream, events, expected=state.version, label=told.label, wake_at=told.wake_at, domain=domain),)
