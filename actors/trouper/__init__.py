@@ -86,6 +86,8 @@ from trouper.runtime import Task as Task
 from trouper.runtime import TurnView as TurnView
 from trouper.sub_agents import SubAgent as SubAgent
 from trouper.tools import Absent as Absent
+from trouper.tools import AuthorizeRequest as AuthorizeRequest
+from trouper.tools import Denied as Denied
 from trouper.tools import Found as Found
 from trouper.tools import Retry as Retry
 from trouper.tools import StateKey as StateKey

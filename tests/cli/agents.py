@@ -71,3 +71,12 @@ dead = _agent("dead", _out_of_order)
 patient = _agent("patient", call("slow"), "It did not come.")
 
 ALL = [asker, desk, two, hostile, payer, broken, endless, keeper, dead, patient]
+
+
+@tool(effect="read_only", permissions=("vault:read",))
+def peek() -> str:
+    """Look into the vault."""
+    return "gold"
+
+
+vault = Agent("vault", tools=[peek], model=ScriptedModel([call("peek"), "Seen."], by_turn=True))

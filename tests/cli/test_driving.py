@@ -137,6 +137,14 @@ def test_a_secret_comes_from_the_environment_and_is_nowhere_to_be_seen(tmp_path:
         assert secret.encode() not in file.read_bytes()
 
 
+def test_permissions_are_granted_by_name(tmp_path: Path) -> None:
+    denied = trouper(*run("vault", "Look", "--journal", "a.db"), cwd=tmp_path)
+    assert "denied 0.0 by the tool's permissions, for want of vault:read" in denied.stderr
+    granted = trouper(*run("vault", "Look", "--journal", "b.db", "--grant", "vault:read"), cwd=tmp_path)
+    assert "denied" not in granted.stderr
+    assert "gold" in granted.stderr
+
+
 def test_other_unfinished_runs_of_the_files_agents_go_on_too(tmp_path: Path, journals: Journals) -> None:
     waiting = journals.waiting(journal := tmp_path / "j.db")
     ok("approve", journal, f"{waiting}/0.0")

@@ -36,6 +36,8 @@ class FakeTool:
     attempts: int = 3
     expires: int | None = None
     version: int = 1
+    permissions: tuple[str, ...] = ()
+    authorize: bool = False
 
     def identity(self, name: str) -> bytes:
         return f"{name}/{self.effect}/{self.gated}/{self.version}".encode()
@@ -92,6 +94,7 @@ class Shell:
         self.queries: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.starts: Counter[str] = Counter()
+        self.allows = True
         self.recorder = Recorder(lambda: self.now, lambda: 0.5, lambda: self.draining)
 
     # ---- the stream
@@ -154,6 +157,11 @@ class Shell:
                 self.append(
                     ev.ApprovalRequested(action, request, found.digest, None if expires is None else self.now + expires)
                 )
+            case st.Deny(action, missing):
+                self.append(ev.ActionDenied(action, "permissions", missing))
+            case st.Authorize(action):
+                denied = ev.ActionDenied(action, "runtime", reason="not now")
+                self.append(ev.ActionAuthorized(action) if self.allows else denied)
             case st.StartAction(action, attempt):
                 self.append(ev.ActionStarted(action, attempt))
                 self.attempts[action] = attempt
@@ -185,7 +193,18 @@ class Shell:
         identity = tool.identity(asked.name)
         digest = call_digest(SALT, asked.name, identity, arguments)
         gate = "person" if tool.gated else "free"
-        return ev.ActionPlanned(action, asked.name, tool.effect, gate, identity, digest, tool.attempts, arguments)  # type: ignore[arg-type]  # one of the two
+        return ev.ActionPlanned(
+            action,
+            asked.name,
+            tool.effect,
+            gate,  # type: ignore[arg-type]  # one of the two
+            identity,
+            digest,
+            tool.attempts,
+            arguments,
+            permissions=tool.permissions,
+            authorize=tool.authorize,
+        )
 
     def _checked(self, index: int) -> object:
         """An output fits if the reply says ``fits``, in its text or in a call."""
@@ -240,7 +259,18 @@ class Shell:
                 self.append(ev.ApprovalExpired(action.action, action.request, "changed"))
             digest = call_digest(SALT, action.tool, identity, action.arguments)
             gate = "person" if tool.gated else "free"
-            self.append(ev.ActionReplanned(action.action, tool.effect, gate, identity, digest, tool.attempts))  # type: ignore[arg-type]  # one of the two
+            self.append(
+                ev.ActionReplanned(
+                    action.action,
+                    tool.effect,
+                    gate,  # type: ignore[arg-type]  # one of the two
+                    identity,
+                    digest,
+                    tool.attempts,
+                    tool.permissions,
+                    tool.authorize,
+                )
+            )
 
 
 def _consequence(step: Step) -> object:

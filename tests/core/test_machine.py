@@ -43,6 +43,9 @@ TOOLS: Mapping[str, FakeTool] = {
     "send": FakeTool(Effect.UNQUERYABLE_WRITE),
     "wipe": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, expires=50),
     "sign": FakeTool(Effect.READ_ONLY, gated=True),
+    "export": FakeTool(Effect.READ_ONLY, gated=True, permissions=("export",)),
+    "guarded": FakeTool(Effect.IDEMPOTENT_WRITE, authorize=True),
+    "vetted": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, authorize=True),
 }
 CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
@@ -258,6 +261,10 @@ class AnyRun(RuleBasedStateMachine):
         self.shell.now = max(self.shell.now + skip, min(moments, default=0))
         self.shell.drive()
 
+    @rule(allows=st.booleans())
+    def the_authorize_callback_changes_its_mind(self, *, allows: bool) -> None:
+        self.shell.allows = allows
+
     # ---- people
 
     @precondition(lambda self: bool(self.shell.state.awaiting) and self.shell.state.cancel is None)
@@ -388,6 +395,25 @@ class AnyRun(RuleBasedStateMachine):
                     agreed[event.action] = event.decision == "approve"
                 case ev.ActionStarted():
                     assert gates[event.action] == "free" or agreed[event.action]
+                case _:
+                    pass
+
+    @invariant()
+    def what_was_denied_never_starts_and_what_must_be_authorized_was(self) -> None:
+        denied: set[str] = set()
+        asked: set[str] = set()
+        for event in self.shell.events:
+            match event:
+                case ev.ActionDenied(action):
+                    denied.add(action)
+                case ev.ActionPlanned(action) | ev.ActionReplanned(action):
+                    asked = asked | {action} if event.authorize else asked - {action}
+                case ev.ActionAuthorized(action):
+                    asked.discard(action)
+                case ev.ActionStarted(action):
+                    assert action not in denied | asked
+                    started = self.shell.action(action) if self.shell.state.action(action) else None
+                    assert started is None or started.tool != "export"
                 case _:
                     pass
 

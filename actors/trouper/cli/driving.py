@@ -26,7 +26,7 @@ from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT
 from trouper.errors import RunError, TrouperError
-from trouper.runtime import Run, RunResult, Runtime, RuntimeOptions
+from trouper.runtime import Run, RunResult, Runtime, RuntimeOptions, SubmitOptions
 from trouper_journal import Record
 
 _FILE = click.Path(path_type=Path, readable=False)
@@ -45,6 +45,7 @@ class Options(TypedDict):
     name: str | None
     max_steps: int | None
     secrets: Sequence[str]
+    grants: Sequence[str]
 
 
 @command
@@ -57,6 +58,7 @@ class Options(TypedDict):
 @click.option("--as", "name", metavar="NAME", help="Who asks; your system user's name if left out.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="At most so many steps, instead of the agent's limit.")
 @click.option("--secret", "secrets", metavar="NAME=VARIABLE", multiple=True, help="A secret, from the environment.")
+@click.option("--grant", "grants", metavar="NAME", multiple=True, help="A permission that the run has.")
 def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Options]) -> Exit:
     """Ask an agent of a Python file, and wait for its answer.
 
@@ -107,7 +109,10 @@ async def _submit(runtime: Runtime, loaded: Loaded, asked: str, options: Options
     steps = options["max_steps"]
     limits = None if steps is None else Limits(steps, agent.limits.on_limit, agent.limits.model_attempts)
     by = person(options["name"])
-    return await runtime.submit(agent.name, asked, command_id=options["command_id"], limits=limits, by=by)
+    asking = SubmitOptions(grants=tuple(options["grants"]))
+    return await runtime.submit(
+        agent.name, asked, command_id=options["command_id"], limits=limits, by=by, options=asking
+    )
 
 
 @define

@@ -12,6 +12,7 @@ from trouper.cli.narrate_children import CHILD_SENTENCES
 from trouper.cli.narrate_control import CONTROL_SENTENCES
 from trouper.cli.narrate_session import SESSION_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
+from trouper.cli.narrate_tools import TOOL_SENTENCES
 from trouper.cli.plain import moment
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
@@ -370,4 +371,5 @@ _FURTHER: Mapping[type, Callable[..., Line]] = {
     **CONTROL_SENTENCES,
     **CHILD_SENTENCES,
     **SESSION_SENTENCES,
+    **TOOL_SENTENCES,
 }

@@ -28,6 +28,8 @@ class ActionPlanned:
         attempts: How often the tool may be tried.
         arguments: The arguments as read, None where they could not be read.
         refusal: What the model is told where the call is refused.
+        permissions: What the run must have been granted, beside all else.
+        authorize: Whether a callback must be asked just before it starts.
     """
 
     action: str
@@ -39,6 +41,8 @@ class ActionPlanned:
     attempts: int = 1
     arguments: Content[dict[str, Value] | None] = None
     refusal: Content[str | None] = None
+    permissions: tuple[str, ...] = ()
+    authorize: bool = False
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -97,6 +101,8 @@ class ActionReplanned:
     identity: bytes
     digest: bytes
     attempts: int = 1
+    permissions: tuple[str, ...] = ()
+    authorize: bool = False
 
 
 @event("action.started", schema=1, driver=True)

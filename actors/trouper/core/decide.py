@@ -46,7 +46,8 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
     if state.unplanned:
         return tuple(Plan(name, _refusal(state, call.name)) for name, call in state.unplanned)
     if state.batch:
-        return (*(step for action in state.batch for step in action_steps(action)), *held_outputs(state))
+        grants = state.tools.grants
+        return (*(step for action in state.batch for step in action_steps(action, grants)), *held_outputs(state))
     return _conversation(state)
 
 

@@ -8,20 +8,41 @@ from trouper.core import wording
 from trouper.core.decide_children import cancel_child, child_steps
 from trouper.core.effects import Effect
 from trouper.core.state import Action, Phase, RunState
-from trouper.core.steps import AbortAction, AskApproval, Close, Doubt, Expire, QueryAction, StartAction, Step
+from trouper.core.steps import (
+    AbortAction,
+    AskApproval,
+    Authorize,
+    Close,
+    Deny,
+    Doubt,
+    Expire,
+    QueryAction,
+    StartAction,
+    Step,
+)
+from trouper.core.tooling import missing
 
 # A call that takes the process down with it must not do so for ever.
 LOSSES = 10
 
 
-def action_steps(action: Action) -> Iterator[Step]:
-    """What must happen to a call now."""
+def action_steps(action: Action, grants: tuple[str, ...] = ()) -> Iterator[Step]:
+    """What must happen to a call now.
+
+    Args:
+        action: The call.
+        grants: The permissions that its run was submitted with.
+    """
     name, attempt = action.action, action.attempt
     match action.phase:
         case Phase.PLANNED if action.gate == "output":
             return  # see decide_output
         case Phase.PLANNED if action.gate in {"refused", "limit"}:
             yield Close(name, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
+        case Phase.PLANNED if lacks := missing(action.permissions, grants):
+            yield Deny(name, lacks)
+        case Phase.FORBIDDEN:
+            yield Close(name, 0, "error", "not_started", wording.forbidden(action))
         case Phase.PLANNED if action.gate == "person":
             yield AskApproval(name, action.request + 1)
         case Phase.AWAITING if action.expires_at is not None:
@@ -30,6 +51,8 @@ def action_steps(action: Action) -> Iterator[Step]:
             yield Close(name, 0, "error", "not_started", wording.LAPSED)
         case Phase.DENIED:
             yield Close(name, 0, "error", "person", wording.denied(action))
+        case Phase.PLANNED | Phase.APPROVED if action.authorize:
+            yield Authorize(name)
         case Phase.PLANNED | Phase.APPROVED | Phase.REPEAT:
             yield StartAction(name, attempt + 1)
         case Phase.STARTED:

@@ -61,6 +61,8 @@ from trouper.core.terms import Limits as Limits
 from trouper.core.terms import Principal as Principal
 from trouper.core.terms import Requirement as Requirement
 from trouper.core.terms import Terms as Terms
+from trouper.core.tool_events import ActionAuthorized as ActionAuthorized
+from trouper.core.tool_events import ActionDenied as ActionDenied
 from trouper_journal import Content, EventRegistry, Value, event
 
 
@@ -105,6 +107,7 @@ class RunSubmitted:
         parent: Which call it answers, where it is a sub-agent's run.
         path: Agent names from the root to this one, where it is a sub-agent's run.
         turn: Its place in a session, or None: it waits until its turn comes.
+        grants: The permissions that it has.
     """
 
     agent: str
@@ -118,6 +121,7 @@ class RunSubmitted:
     parent: Parent | None = None
     path: tuple[str, ...] = ()
     turn: SessionTurn | None = None
+    grants: tuple[str, ...] = ()
 
 
 @event("run.started", schema=1, driver=True)
@@ -310,6 +314,8 @@ REGISTRY = EventRegistry(
         ModelLost,
         ActionPlanned,
         ActionReplanned,
+        ActionAuthorized,
+        ActionDenied,
         ApprovalRequested,
         ApprovalDecided,
         ApprovalExpired,

@@ -19,6 +19,7 @@ from trouper.core.evolve_control import CONTROL_STEPS, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
 from trouper.core.evolve_session import SESSION_STEPS
+from trouper.core.evolve_tools import TOOL_STEPS
 from trouper.core.family import ALONE, Family
 from trouper.core.folding import advanced, changed, say
 from trouper.core.session import Turn
@@ -30,6 +31,7 @@ from trouper.core.state import (
     Usage,
     known,
 )
+from trouper.core.tooling import NO_TOOLING, Tooling
 from trouper_journal import Erased, Value
 
 
@@ -63,6 +65,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         named=known(event.state, None) or {},
         control=NO_CONTROL if event.start_at is None else Control(start_at=event.start_at),
         family=ALONE if event.parent is None else Family(event.parent, event.path),
+        tools=Tooling(event.grants) if event.grants else NO_TOOLING,
     )
 
 
@@ -228,6 +231,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
     **SESSION_STEPS,
     **STATE_STEPS,
+    **TOOL_STEPS,
     **CONTROL_STEPS,
     **CHILD_STEPS,
     **OUTPUT_STEPS,

@@ -25,6 +25,8 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         attempts=event.attempts,
         arguments=known(event.arguments, None),
         refusal=known(event.refusal, None),
+        permissions=event.permissions,
+        authorize=event.authorize,
     )
     # Calls that are closed unseen, at the limit or on a cancel, are no step; nor is handing in the final output.
     looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and state.cancel is None
@@ -65,7 +67,7 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
     kept = tuple(
         action
         for action in ordered
-        if action.decision or action.cause or action.child or action.phase is Phase.UNRESOLVED
+        if action.decision or action.cause or action.child or action.denial or action.phase is Phase.UNRESOLVED
     )
     return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept)
 
@@ -81,6 +83,8 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
             identity=event.identity,
             digest=event.digest,
             attempts=event.attempts,
+            permissions=event.permissions,
+            authorize=event.authorize,
             phase=Phase.PLANNED,
             decision=None,
             # An edit was part of a decision that lapses with the tool it was taken on.

@@ -89,6 +89,12 @@ def _doubted(step: Step, event: ev.ActionUnresolved) -> bool:
     return isinstance(step, steps.Doubt | steps.StartAction) and step.action == event.action
 
 
+def _denied(step: Step, event: ev.ActionDenied) -> bool:
+    if event.policy == "permissions":
+        return isinstance(step, steps.Deny) and (step.action, step.missing) == (event.action, event.missing)
+    return isinstance(step, steps.Authorize) and step.action == event.action
+
+
 def _heard(step: Step, event: ev.RunHeard) -> bool:
     return isinstance(step, steps.Hear) and step.through == event.through
 
@@ -120,6 +126,8 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.ModelRequested: _requested,
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,
+    ev.ActionDenied: _denied,
+    ev.ActionAuthorized: lambda step, event: isinstance(step, steps.Authorize) and step.action == event.action,
     ev.ActionStarted: _started,
     ev.ChildStarted: _child_started,
     ev.ChildCancelRequested: _child_cancelled,

@@ -18,6 +18,7 @@ from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, FailureKind, Limits, Principal, Terms
 from trouper.core.family import ALONE, Child, Family
 from trouper.core.session import Turn
+from trouper.core.tooling import NO_TOOLING, Denial, Tooling
 from trouper_journal import Erased, Value
 
 _T = TypeVar("_T")
@@ -46,6 +47,7 @@ class Phase(StrEnum):
     """
 
     PLANNED = "planned"
+    FORBIDDEN = "forbidden"
     AWAITING = "awaiting"
     APPROVED = "approved"
     DENIED = "denied"
@@ -86,6 +88,9 @@ class Action:
         ok: The outcome, once closed.
         text: What the model is told, once closed or in doubt.
         parts: What it is told in place of that, where it is more than text.
+        permissions: What the run must have been granted.
+        authorize: Whether a callback must still be asked before it starts.
+        denial: Why it may not run.
         verdict: What a person settled a doubt with.
         child: The run that it began, where it calls a sub-agent.
     """
@@ -113,6 +118,9 @@ class Action:
     ok: bool | None = None
     text: str = ""
     parts: tuple[Part, ...] = ()
+    permissions: tuple[str, ...] = ()
+    authorize: bool = False
+    denial: Denial | None = None
     verdict: Literal["applied", "not_applied", "run_again", "abandon"] | None = None
     settled_by: Principal | None = None
     evidence: str | None = None
@@ -191,6 +199,7 @@ class RunState:
         answer: How its answer stands.
         named: The named state, as plain values; never changed in place.
         halt: Why the run must fail, where that was found outside of the rules.
+        tools: What it may use.
         drift: What differs between the pinned definition and today's, while the run waits for that.
         control: What people asked of it beside its task.
         family: Where it stands in its tree.
@@ -232,6 +241,7 @@ class RunState:
     erased: bool = False
     named: Mapping[str, Value] = field(factory=dict)
     halt: Halt | None = None
+    tools: Tooling = NO_TOOLING
     control: Control = NO_CONTROL
     family: Family = ALONE
 

@@ -81,6 +81,21 @@ class AskApproval:
 
 
 @frozen
+class Deny:
+    """Refuse a call for which the run was not granted what it takes."""
+
+    action: str
+    missing: tuple[str, ...]
+
+
+@frozen
+class Authorize:
+    """Ask the ``authorize`` callbacks whether a call may start."""
+
+    action: str
+
+
+@frozen
 class Expire:
     """Let a request for approval lapse."""
 
@@ -185,6 +200,8 @@ Step: TypeAlias = (
     | AbandonModel
     | Plan
     | AskApproval
+    | Deny
+    | Authorize
     | Expire
     | StartAction
     | QueryAction

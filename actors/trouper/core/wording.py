@@ -34,6 +34,7 @@ SUMMARISE = (
     "more. Keep what was asked and decided, names, numbers and ids, what was done by tools and with which result, and "
     "what is still open. Answer with the summary alone."
 )
+NOBODY_TO_AUTHORIZE = "the callback that must be asked is not there any more"
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 
@@ -82,6 +83,15 @@ def denied(action: Action) -> str:
     who = decision.by.id if decision and decision.by else "the approver"
     why = f": {decision.reason}" if decision and decision.reason else ""
     return f"Not started: denied by {who}{why}."
+
+
+def forbidden(action: Action) -> str:
+    """A call that may not run."""
+    denial = action.denial
+    if denial is not None and denial.missing:
+        several = "permissions" if len(denial.missing) > 1 else "permission"
+        return f"Not started: this run lacks the {several} {', '.join(denial.missing)}, which {action.tool} takes."
+    return f"Not started: denied{f': {denial.reason}' if denial is not None and denial.reason else ''}."
 
 
 def cancelled(state: RunState) -> str:

@@ -12,6 +12,7 @@ from trouper.core.evolve import evolve
 from trouper.core.family import Parent, child_id
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
+from trouper.core.tooling import inherited
 from trouper.runtime.domains import domain_of
 from trouper.runtime.launches import Plan
 from trouper.sub_agents import SubAgent
@@ -31,6 +32,7 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
         by=state.by,
         parent=Parent(state.run, action.action, tool.returns),
         path=(*state.path, agent),
+        grants=inherited(state.tools.grants),
     )
     child = evolve(RunState(run), submitted)
     told = status(child)

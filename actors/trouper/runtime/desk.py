@@ -15,7 +15,7 @@ from trouper.kit import Ref
 from trouper.runtime.broadcast import Broadcast
 from trouper.runtime.histories import Histories
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
-from trouper.tools import StateKeys
+from trouper.tools import Authorize, StateKeys
 from trouper_journal import Journal
 
 
@@ -107,6 +107,7 @@ class Desk:
         random: A random number in [0, 1), for jitter.
         recorded: Digests of the definition documents known to be in the journal.
         broadcast: Tells whoever listens how runs fare.
+        authorize: Asked about each call just before it starts.
         draining: Set when the runtime is about to stop: record what comes in, begin nothing.
     """
 
@@ -126,6 +127,7 @@ class Desk:
     recorded: set[str] = field(factory=set)
     broadcast: Broadcast = field(factory=Broadcast)
     draining: bool = False
+    authorize: Authorize | None = None
 
     def state_keys(self, agent: str) -> StateKeys:
         """The keys of an agent's named state; none where there is no such agent here."""

@@ -9,6 +9,7 @@ from attrs import Attribute, field, frozen
 
 from trouper.errors import DefinitionError
 from trouper.runtime.desk import DriftPolicy
+from trouper.tools import Authorize
 from trouper_journal import JournalOptions
 
 _T = TypeVar("_T")
@@ -42,6 +43,11 @@ def _optional_count(_: object, attribute: Attribute[int | None], value: object) 
         raise _refusal(attribute, f"{value!r} is neither None nor a whole number of at least 1")
 
 
+def _callback(_: object, attribute: Attribute[Authorize | None], value: object) -> None:
+    if value is not None and not callable(value):
+        raise _refusal(attribute, f"give a function, not {type(value).__name__}")
+
+
 @frozen
 class RuntimeOptions:
     """How a runtime works.
@@ -53,6 +59,7 @@ class RuntimeOptions:
             again for its outcome to be recorded.
         grace: Seconds that a cancelled tool has to clean up.
         model_concurrency: How many calls of one model may be out at once; None for no limit.
+        authorize: Asked about each call just before it starts, and may deny it (see `AuthorizeRequest`).
         node: Name of this process in the journal.
         journal: Options of the journal.
 
@@ -67,3 +74,4 @@ class RuntimeOptions:
     model_concurrency: int | None = field(default=None, validator=_optional_count)
     node: str = field(default="runtime", validator=_must_be(str))
     journal: JournalOptions = field(factory=JournalOptions, validator=_must_be(JournalOptions))
+    authorize: Authorize | None = field(default=None, validator=_callback, kw_only=True)

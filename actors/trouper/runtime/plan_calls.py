@@ -24,7 +24,7 @@ from trouper.runtime.plan_output import plan_output_call
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.sub_agents import SubAgent
-from trouper.tools import Tool
+from trouper.tools import Authorize, AuthorizeRequest, Tool, ask_authorize
 from trouper_journal import Value
 
 
@@ -35,11 +35,13 @@ class CallPlanner:
     Attributes:
         agent: Today's definition; None where the runtime has no agent of that name.
         values: Arguments already read as Python values, by action; they need not be read twice.
+        verdicts: What ``authorize`` callbacks said, by action and digest of the call.
     """
 
     desk: Desk
     agent: Agent | None
     values: dict[str, Mapping[str, object]] = field(factory=dict)
+    verdicts: dict[tuple[str, bytes], object] = field(factory=dict)
 
     async def read(self, state: RunState, step: st.Plan) -> ev.ActionPlanned:
         """Read a call and check it against its tool."""
@@ -76,7 +78,50 @@ class CallPlanner:
             call_digest(state.salt, tool.name, identity, arguments),
             tool.options.attempts,
             arguments,
+            permissions=tool.options.permissions,
+            authorize=self._authorizes(tool),
         )
+
+    def _authorizes(self, tool: Tool) -> bool:
+        return tool.options.authorize is not None or self.desk.authorize is not None
+
+    async def authorize(self, state: RunState, name: str) -> tuple[object, ...]:
+        """Ask the runtime's callback, then the tool's: what they say, once for each call as it would run."""
+        action = state.action(name)
+        if action is None:
+            return ()
+        asked = (name, action.digest)
+        if asked not in self.verdicts:
+            # Asked once, also where the turn is taken again because somebody appended meanwhile.
+            self.verdicts[asked] = await self._verdict(state, action)
+        return (self.verdicts[asked],)
+
+    async def _verdict(self, state: RunState, action: Action) -> object:
+        tool = self.agent.toolbox.get(action.tool) if self.agent else None
+        request = AuthorizeRequest(
+            run=state.run,
+            action=f"{state.run}/{action.action}",
+            agent=state.agent,
+            tool=action.tool,
+            effect=action.effect,
+            arguments=action.arguments or {},
+            permissions=action.permissions,
+            grants=state.tools.grants,
+            by=state.by,
+            approved_by=action.decision.by if action.decision else None,
+        )
+        callbacks: list[tuple[Literal["runtime", "tool"], Authorize | None]] = [
+            ("runtime", self.desk.authorize),
+            ("tool", tool.options.authorize if tool else None),
+        ]
+        if all(authorize is None for _, authorize in callbacks):
+            return ev.ActionDenied(action.action, "runtime", reason=wording.NOBODY_TO_AUTHORIZE)
+        for policy, authorize in callbacks:
+            if authorize is not None:
+                denied = await ask_authorize(authorize, request, self.desk.clock)
+                if denied is not None:
+                    return ev.ActionDenied(action.action, policy, reason=denied.reason)
+        return ev.ActionAuthorized(action.action)
 
     def _no_tool(self, name: str) -> str:
         names = ", ".join(self.agent.toolbox) if self.agent and self.agent.toolbox else "none"
@@ -176,5 +221,7 @@ class CallPlanner:
             identity,
             call_digest(state.salt, tool.name, identity, arguments),
             tool.options.attempts,
+            tool.options.permissions,
+            self._authorizes(tool),
         )
         return (*lapse, replanned)

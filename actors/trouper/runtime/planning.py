@@ -71,6 +71,8 @@ class Planner:
                 return cancel_child(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
                 return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
+            case st.Authorize(action):
+                return Plan(await self.calls.authorize(state, action))
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction():
                 return self.calls.act(state, step)
             case _:
@@ -127,6 +129,8 @@ class Planner:
 
 def _consequence(step: Step) -> object:
     match step:
+        case st.Deny(action, missing):
+            return ev.ActionDenied(action, "permissions", missing)
         case st.Expire(action, request):
             return ev.ApprovalExpired(action, request, "time")
         case st.Close(action, attempt, outcome, evidence, text):

@@ -128,6 +128,7 @@ class Runtime:
                 secrets=KnownSecrets(secrets or {}),
                 drift=options.drift,
                 audience=stage,
+                authorize=options.authorize,
             )
             async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
                 yield Runtime(journal, commands, desk, stage)

@@ -52,7 +52,15 @@ async def begin(office: Office, task: Task, command_id: str | None) -> Submissio
     messages = messages_of(run, task.input)
     options = task.options
     event = RunSubmitted(
-        task.agent, task.limits, messages, salt, task.by, task.base, state_of(task), start_at=options.start_at
+        task.agent,
+        task.limits,
+        messages,
+        salt,
+        task.by,
+        task.base,
+        state_of(task),
+        start_at=options.start_at,
+        grants=options.grants,
     )
     state = evolve(RunState(run), event)
     stream = f"run/{run}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 from attrs import field, frozen
@@ -47,6 +47,13 @@ def _start_at(moment: dt.datetime | int | None) -> int | None:
     return _moment(moment, "start_at")
 
 
+def _grants(given: object) -> tuple[str, ...]:
+    names = None if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if names is None or not all(isinstance(name, str) and name for name in names):
+        raise InvalidValue("grants", f"{given!r} is no sequence of names of permissions")
+    return tuple(sorted(set(names)))
+
+
 @frozen
 class SubmitOptions:
     """When an agent is to do what is asked, and under which conditions.
@@ -55,13 +62,15 @@ class SubmitOptions:
         start_at: Not before this moment, a datetime with its time zone or ns UTC; None for at once. Until then the run
             is ``scheduled``, and can be cancelled as ever.
         state: What keys of the agent's named state begin with, in place of their defaults.
+        grants: The permissions that the run has; tools that take others are denied to it.
 
     Raises:
-        InvalidValue: Something that is no moment.
+        InvalidValue: Something that is no moment, or no name of a permission.
     """
 
     start_at: int | None = field(default=None, converter=_start_at)
     state: Mapping[str, object] = field(factory=dict)
+    grants: tuple[str, ...] = field(default=(), converter=_grants, kw_only=True)
 
 
 @frozen
@@ -186,7 +195,10 @@ def state_of(task: Task) -> dict[str, Value] | None:
 
 def _asked_options(options: SubmitOptions) -> dict[str, Value]:
     """The options that say something."""
-    return {} if options.start_at is None else {"start_at": options.start_at}
+    asked: dict[str, Value] = {} if options.start_at is None else {"start_at": options.start_at}
+    if options.grants:
+        asked["grants"] = [*options.grants]
+    return asked
 
 
 def check_command_id(command_id: object) -> None:

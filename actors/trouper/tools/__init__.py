@@ -3,6 +3,10 @@
 from trouper.core.effects import Effect as Effect
 
 from ._arguments import parse_arguments as parse_arguments
+from ._authorize import Authorize as Authorize
+from ._authorize import AuthorizeRequest as AuthorizeRequest
+from ._authorize import Denied as Denied
+from ._authorize import ask_authorize as ask_authorize
 from ._call import ToolHost as ToolHost
 from ._call import call_tool as call_tool
 from ._context import NO_STATE as NO_STATE

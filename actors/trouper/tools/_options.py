@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
@@ -12,6 +12,7 @@ from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError
 
+from ._authorize import Authorize
 from ._retry import Retry
 from ._signature import is_async
 from ._tool_result import MAX_RESULT
@@ -41,6 +42,8 @@ class Declarations(TypedDict, total=False):
     strict: bool
     retry: Retry | None
     max_result: int | None
+    permissions: Sequence[str]
+    authorize: Authorize | None
 
 
 # About thirty years: a moment that far ahead can still be written down, and no clock of a loop overflows.
@@ -72,6 +75,8 @@ class ToolOptions:
         strict: Whether providers shall hold the model to the schema word by word.
         retry: How often and how long after each other attempts are made; None for the default.
         max_result: How many characters of a result a model is told; None for all.
+        permissions: What a run must have been granted to use it.
+        authorize: Asked about each call just before it starts.
     """
 
     effect: Effect | None = field(default=None, converter=_effect)
@@ -86,6 +91,8 @@ class ToolOptions:
     strict: bool = False
     retry: Retry | None = None
     max_result: int | None = MAX_RESULT
+    permissions: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    authorize: Authorize | None = None
 
 
 def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
@@ -159,6 +166,10 @@ def _is_gate(value: object) -> bool:
     return isinstance(value, bool) or (callable(value) and not is_async(value))
 
 
+def _is_permissions(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value))
+
+
 _SECONDS = f"{{!r}} is not a number of seconds above 0 and up to {_LONGEST}"
 _COUNT = "{!r} is not a whole number of at least 1"
 
@@ -169,6 +180,8 @@ _FITS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "approval_expires": (_is_seconds, _SECONDS),
     "attempts": (_is_count, _COUNT),
     "concurrency": (_is_optional_count, _COUNT),
+    "permissions": (_is_permissions, 'give a sequence of names, such as ("crm:write",), not {!r}'),
+    "authorize": (lambda value: value is None or callable(value), "give a function of the request"),
     "max_result": (_is_optional_count, _COUNT),
     "version": (_is_text, 'give a text that is not empty, such as "2"'),
     "requires_approval": (_is_gate, "give true, false or a plain function of the arguments"),

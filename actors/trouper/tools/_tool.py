@@ -177,6 +177,10 @@ class Tool(Generic[P, R]):
         more: dict[str, Value] = {}
         if self.options.strict:
             more["strict"] = True
+        if self.options.permissions:
+            more["permissions"] = [*sorted(self.options.permissions)]
+        if self.options.authorize is not None:
+            more["authorize"] = True
         if self.options.retry is not None and self.options.retry.on:
             more["retry_on"] = [*sorted(kind.__qualname__ for kind in self.options.retry.on)]
         return more | {
@@ -214,6 +218,8 @@ def tool(
             ``effect``: an `Effect` or its name. Not declared means ``unqueryable_write``, the dangerous case.
             ``requires_approval``: true, or a predicate on the arguments (JSON values, before conversion).
             ``secrets``: name of the secret for each parameter that gets one.
+            ``permissions``: what a run must have been granted (`SubmitOptions`) to use it.
+            ``authorize``: asked about each call just before it starts; answers true, or `Denied`; plain or async.
             ``timeout``: seconds that one attempt may take. ``attempts``: how often a call may be tried in all.
             ``query``: for a ``queryable_write``, a function that tells whether a call took place (see `Found`).
             ``retry``: a `Retry`, for waits of its own between attempts and errors that are worth another.

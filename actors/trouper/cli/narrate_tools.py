@@ -1,0 +1,31 @@
+"""What is found out about calls and tools outside of the rules, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from trouper.cli.line import RUNTIME, Line, reason_text
+from trouper.cli.text import clean
+from trouper.core import events as ev
+
+_POLICIES = {
+    "permissions": "the tool's permissions",
+    "runtime": "the runtime's authorize callback",
+    "tool": "the tool's authorize callback",
+}
+
+
+def _authorized(event: ev.ActionAuthorized, _: int | None) -> Line:
+    return Line(RUNTIME, f"was let run {clean(event.action)} by the authorize callback", "dim")
+
+
+def _denied(event: ev.ActionDenied, limit: int | None) -> Line:
+    lacks = f", for want of {clean(', '.join(event.missing))}" if event.missing else ""
+    said = f"is denied {clean(event.action)} by {_POLICIES[event.policy]}{lacks}"
+    return Line(RUNTIME, f"{said}{reason_text(event.reason or None, limit)}", "bad")
+
+
+TOOL_SENTENCES: Mapping[type, Callable[..., Line]] = {
+    ev.ActionAuthorized: _authorized,
+    ev.ActionDenied: _denied,
+}

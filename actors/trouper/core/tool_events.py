@@ -1,0 +1,34 @@
+"""What is found out about calls and tools outside of the rules, and recorded before anything is done on it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from trouper_journal import Content, event
+
+
+@event("action.authorized", schema=1, driver=True)
+@frozen
+class ActionAuthorized:
+    """The ``authorize`` callbacks were asked about a call, and let it run."""
+
+    action: str
+
+
+@event("action.denied", schema=1, driver=True)
+@frozen
+class ActionDenied:
+    """A call may not run.
+
+    Attributes:
+        policy: What denied it: the tool's ``permissions``, or the ``authorize`` of the ``runtime`` or of the ``tool``.
+        missing: Permissions that the run was not granted.
+        reason: Why, as ``authorize`` said.
+    """
+
+    action: str
+    policy: Literal["permissions", "runtime", "tool"]
+    missing: tuple[str, ...] = ()
+    reason: Content[str] = ""

@@ -1,0 +1,55 @@
+"""What a run's state holds about tools beside its calls: what it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from attrs import frozen
+
+
+@frozen
+class Denial:
+    """Why a call may not run.
+
+    Attributes:
+        policy: What denied it: the tool's ``permissions``, or the ``authorize`` of the ``runtime`` or of the ``tool``.
+        missing: Permissions that the run was not granted.
+        reason: Why, in words.
+    """
+
+    policy: Literal["permissions", "runtime", "tool"]
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@frozen
+class Tooling:
+    """What a run may use.
+
+    Attributes:
+        grants: The permissions that it was submitted with.
+    """
+
+    grants: tuple[str, ...] = ()
+
+
+NO_TOOLING: Final = Tooling()
+"""Of a run that was granted nothing."""
+
+
+def missing(permissions: Iterable[str], grants: Iterable[str]) -> tuple[str, ...]:
+    """The permissions that are not among the grants, in order. Names are compared letter by letter."""
+    granted = frozenset(grants)
+    return tuple(name for name in permissions if name not in granted)
+
+
+def inherited(grants: Iterable[str], asked: Iterable[str] | None = None) -> tuple[str, ...]:
+    """What a run may be granted that works for another: at most what that one was.
+
+    Args:
+        grants: The other's own.
+        asked: What it shall have of them; None for all.
+    """
+    own = tuple(grants)
+    return own if asked is None else tuple(name for name in asked if name in own)
