@@ -37,6 +37,7 @@ from trouper.core.media import Image as Image
 from trouper.core.state import RunState as RunState
 from trouper.errors import ApprovalConflict as ApprovalConflict
 from trouper.errors import ApprovalError as ApprovalError
+from trouper.errors import DeadlineExceeded as DeadlineExceeded
 from trouper.errors import DefinitionDrift as DefinitionDrift
 from trouper.errors import DefinitionError as DefinitionError
 from trouper.errors import EditError as EditError

@@ -241,6 +241,10 @@ class StepLimitExceeded(RunError):
     """The run reached ``max_steps``; its state is kept, and it can go on with a higher limit."""
 
 
+class DeadlineExceeded(RunError):
+    """The run's deadline passed before it had ended; its state is kept, and it can go on with a later one."""
+
+
 class OutputInvalid(RunError):
     """Answer after answer could not be read as the structured output that the agent is to give."""
 

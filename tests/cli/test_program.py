@@ -19,7 +19,7 @@ from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, 
 
 COMMANDS = [
     "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "steer", "pause", "resume",
-    "cancel", "raise-limit", "verify", "replay",
+    "cancel", "raise-limit", "extend", "verify", "replay",
 ]  # fmt: skip
 
 
@@ -64,6 +64,7 @@ def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command:
         "resolve": ["X/0.0", "applied"],
         "steer": ["X", "text"],
         "pause": ["X"],
+        "extend": ["X", "--until", "never"],
         "cancel": ["X"],
         "resume": ["X"],
         "raise-limit": ["X", "--steps", "1"],

@@ -1,12 +1,17 @@
-"""A run under way, steered, paused and resumed from another process than the daemon's."""
+"""A run under way, steered, paused, resumed and given more time from another process than the daemon's."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+import trio
+from tests.cli.agents import asker
 from tests.cli.conftest import Journals
 from tests.cli.program import called, complaint, daemon, objects, ok, ok_called, one_object
+
+from trouper import DeadlineExceeded, Runtime, SubmitOptions
 
 
 def test_a_paused_and_steered_run_goes_on_in_the_next_daemon(tmp_path: Path, journals: Journals) -> None:
@@ -31,6 +36,38 @@ def test_a_paused_and_steered_run_goes_on_in_the_next_daemon(tmp_path: Path, jou
     assert isinstance(events, list)
     types = [event["type"] for event in events]
     assert types.index("run.heard") > types.index("action.receipted")
+
+
+def past_its_deadline(journal: Path) -> str:
+    """A run that has failed at its deadline."""
+
+    async def main() -> str:
+        async with Runtime.open(journal, [asker]) as runtime:
+            run = await runtime.submit("asker", "go", options=SubmitOptions(deadline=1))
+            with pytest.raises(DeadlineExceeded):
+                await run.wait()
+            return run.id
+
+    return trio.run(main)
+
+
+def test_a_run_past_its_deadline_goes_on_when_it_is_given_more_time(tmp_path: Path) -> None:
+    journal = tmp_path / "agents.db"
+    run = past_its_deadline(journal)
+    story = ok_called("show", journal, run)
+    assert "the deadline has passed (1970-01-01" in story
+    assert "It can go on with a later deadline:" in story
+    done = called("resume", journal, run)
+    assert (done.returncode, complaint(done)) == (
+        4,
+        f"run {run} is past its deadline: `trouper extend` lets it go on",
+    )
+    assert called("extend", journal, run, "--until", "soon").returncode == 2
+    assert called("extend", journal, run, "--until", "2031-01-01T00:00").returncode == 2
+    said = ok_called("extend", journal, run, "--until", "2231-01-01T00:00Z", "--as", "maria")
+    assert "has time until 2231-01-01" in said
+    assert "lets the run take its time until 2231-01-01" in ok_called("show", journal, run)
+    assert "without end" in ok_called("extend", journal, run, "--until", "never")
 
 
 def test_what_cannot_be_is_at_odds_with_what_is_there(tmp_path: Path, journals: Journals) -> None:

@@ -12,6 +12,7 @@ from trouper.core import steps as st
 from trouper.core.commands import Already
 from trouper.core.conversation import AI, Human, Message, ToolMessage
 from trouper.core.decide import RULES, decide
+from trouper.core.decide_control import preempted
 from trouper.core.digests import call_digest, request_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
@@ -105,9 +106,11 @@ class Shell:
             self.state = evolve(self.state, event)
             self.stored = evolve(self.stored, roundtrip(event, len(self.events)))
 
-    def submit(self, limits: ev.Limits | None, *, start_at: int | None = None) -> None:
+    def submit(self, limits: ev.Limits | None, *, start_at: int | None = None, deadline: int | None = None) -> None:
         asked: tuple[Message, ...] = (Human(f"{RUN}/input", "go"),)
-        self.append(ev.RunSubmitted("desk", limits, asked, SALT, ev.Principal("maria"), start_at=start_at))
+        self.append(
+            ev.RunSubmitted("desk", limits, asked, SALT, ev.Principal("maria"), start_at=start_at, deadline=deadline)
+        )
 
     def command(self, event: object) -> bool:
         """Append what a command's rule said; False where it said that nothing needs to be."""
@@ -124,7 +127,7 @@ class Shell:
             return
         done: set[Step] = set()
         while steps := [step for step in decide(self.state) if step not in done and self._takes(step)]:
-            for step in steps:
+            for step in preempted(steps):
                 done.add(step)
                 self._take(step)
 
@@ -147,7 +150,7 @@ class Shell:
                 self.append(ev.ModelRequested(index, attempt, digest, closing))
                 self.model = (index, attempt)
             case st.AbandonModel(index, attempt):
-                self.append(ev.ModelLost(index, attempt, "cancelled"))
+                self.append(ev.ModelLost(index, attempt, "deadline" if self.state.cancel is None else "cancelled"))
                 self.model = None
             case st.Plan(action, refuse):
                 self.append(self._planned(action, refuse))
@@ -281,6 +284,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionReceipted(action, attempt, outcome, evidence, text)
         case st.Doubt(action, attempt, text):
             return ev.ActionUnresolved(action, attempt, text)
+        case st.PassDeadline(moment):
+            return ev.DeadlinePassed(moment)
         case st.Hear(through):
             return ev.RunHeard(through)
         case st.Reject(index, text):
@@ -329,14 +334,14 @@ def check_status(state: RunState) -> None:
         action.phase is Phase.STARTED for action in state.batch
     )
     at_work = out or None in moments
-    if state.drift is not None and state.cancel is None:
+    if state.drift is not None and not state.stopping:
         # Nothing moves until somebody adopts: that comes first, and only a new start can find it settled.
         assert told.label == "drifted"
         assert told.wake_at == (AT_ONCE if out else AT_START)
         return
     alarm = min((moment for moment in moments if moment is not None), default=None)
     assert told.wake_at == (AT_ONCE if at_work else alarm)
-    if state.cancel is not None:
+    if state.stopping:
         assert told.label == "running"
     elif state.control.pause is not None:
         assert told.label == "paused"

@@ -22,7 +22,7 @@ from trouper.core.commands import (
     resolve_action,
     resume_run,
 )
-from trouper.core.control_commands import pause_run, steer_run
+from trouper.core.control_commands import extend_deadline, pause_run, steer_run
 from trouper.core.conversation import AI, Human, Message, ToolCall, ToolMessage, Usage
 from trouper.core.decide import decide
 from trouper.core.digests import call_digest
@@ -30,7 +30,7 @@ from trouper.core.effects import Effect
 from trouper.core.exchange import ModelReply
 from trouper.core.replay import check
 from trouper.core.state import Phase, RunPhase
-from trouper.core.steps import RequestModel, due
+from trouper.core.steps import PassDeadline, RequestModel, due
 from trouper.errors import ModelError
 from trouper.runtime.protocol import Acted, Answered, Replied
 from trouper_journal import ERASED, EventRegistry, Value
@@ -87,6 +87,7 @@ class AnyRun(RuleBasedStateMachine):
         attempts=st.integers(1, 3),
         early_cancel=st.integers(0, 9),
         start_at=st.none() | st.integers(900, 1100),
+        deadline=st.none() | st.integers(1101, 1400),
         terms=st.sampled_from(TERMS),
     )
     def submitted(
@@ -96,11 +97,12 @@ class AnyRun(RuleBasedStateMachine):
         attempts: int,
         early_cancel: int,
         start_at: int | None,
+        deadline: int | None,
         terms: ev.Terms,
     ) -> None:
         self.limits = ev.Limits(max_steps, on_limit, attempts)
         self.shell.terms = terms
-        self.shell.submit(self.limits, start_at=start_at)
+        self.shell.submit(self.limits, start_at=start_at, deadline=deadline)
         if early_cancel == 0:
             self.shell.append(ev.CancelRequested(MARIA, "changed my mind"))
         self.shell.drive()
@@ -196,7 +198,9 @@ class AnyRun(RuleBasedStateMachine):
 
     # ---- what happens now and then
 
-    @rule(what=st.sampled_from(["kill", "stop", "adopt", "cancel", "raise", "resume"]), odds=st.integers(0, 3))
+    @rule(
+        what=st.sampled_from(["kill", "stop", "adopt", "cancel", "raise", "resume", "extend"]), odds=st.integers(0, 3)
+    )
     def something_happens(self, what: str, odds: int) -> None:
         shell = self.shell
         match what:
@@ -213,7 +217,12 @@ class AnyRun(RuleBasedStateMachine):
             case "raise" if shell.state.started and (not shell.state.ended or shell.state.failure == "step_limit"):
                 shell.command(raise_limit(shell.state, odds + 1, by=MARIA, reason=None))
                 self.raised += odds + 1
-            case "resume" if shell.state.failure not in {None, "step_limit"}:
+            case "extend" if shell.state.control.deadline is not None and shell.state.cancel is None:
+                if shell.state.ended and shell.state.failure != "deadline":
+                    return
+                later = max(shell.state.control.deadline, shell.now) + 50 * (odds + 1)
+                assert shell.command(extend_deadline(shell.state, later, by=MARIA, reason=None, now=shell.now))
+            case "resume" if shell.state.failure not in {None, "step_limit", "deadline"}:
                 shell.command(resume_run(shell.state, by=MARIA, reason=None))
             case _:
                 return
@@ -231,14 +240,14 @@ class AnyRun(RuleBasedStateMachine):
 
     def _adopt(self, tools: Mapping[str, FakeTool]) -> None:
         state = self.shell.state
-        if state.ended or not state.started or state.cancel is not None:
+        if state.ended or not state.started or state.stopping:
             return
         self.shell.append(ev.RunWaiting("drift", ("contract",)))
         check_status(self.shell.state)
-        assert decide(self.shell.state) == ()
+        assert all(isinstance(step, PassDeadline) for step in decide(self.shell.state))
         self.shell.adopt(tools)
 
-    @precondition(lambda self: not self.shell.state.ended and self.shell.state.cancel is None)
+    @precondition(lambda self: not self.shell.state.ended and not self.shell.state.stopping)
     @rule(what=st.sampled_from(["steer", "steer", "pause", "resume"]))
     def somebody_steers(self, what: str) -> None:
         shell = self.shell
@@ -267,7 +276,7 @@ class AnyRun(RuleBasedStateMachine):
 
     # ---- people
 
-    @precondition(lambda self: bool(self.shell.state.awaiting) and self.shell.state.cancel is None)
+    @precondition(lambda self: bool(self.shell.state.awaiting) and not self.shell.state.stopping)
     @rule(data=st.data(), decision=st.sampled_from(["approve", "deny", "edit"]))
     def approval_is_decided(self, data: st.DataObject, decision: str) -> None:
         action = data.draw(st.sampled_from(self.shell.state.awaiting))
@@ -287,9 +296,11 @@ class AnyRun(RuleBasedStateMachine):
     @rule(data=st.data(), verdict=st.sampled_from(VERDICTS))
     def doubt_is_settled(self, data: st.DataObject, verdict: Verdict) -> None:
         state = self.shell.state
-        if verdict == "run_again" and (state.ended or state.cancel is not None):
+        if verdict == "run_again" and (state.ended or state.stopping):
             return
         action = data.draw(st.sampled_from(state.in_doubt))
+        if verdict == "run_again" and action in state.settled:
+            return
         event = resolve_action(state, action.action, verdict, by=MARIA, evidence="looked")
         assert self.shell.command(event)
         self.again[action.action] += verdict == "run_again"
@@ -422,9 +433,13 @@ class AnyRun(RuleBasedStateMachine):
         state = self.shell.state
         first = [event for event in self.shell.events if isinstance(event, ev.ModelRequested) and event.attempt == 1]
         batches: set[str] = set()
+        overdue = False
         for event in self.shell.events:
             if isinstance(event, ev.CancelRequested):
                 break
+            overdue = isinstance(event, ev.DeadlinePassed) or (overdue and not isinstance(event, ev.DeadlineExtended))
+            if overdue:
+                continue
             final = isinstance(event, ev.ActionPlanned) and state.terms.hands_in(event.tool)
             if isinstance(event, ev.ActionPlanned) and event.gate != "limit" and not final:
                 batches.add(event.action.partition(".")[0])
@@ -442,15 +457,19 @@ class AnyRun(RuleBasedStateMachine):
             assert unheard == []
 
     @invariant()
-    def nothing_begins_while_it_is_paused(self) -> None:
-        paused = False
+    def nothing_begins_while_it_is_paused_or_past_its_deadline(self) -> None:
+        paused = overdue = False
         for event in self.shell.events:
             if isinstance(event, ev.PauseRequested):
                 paused = True
             elif isinstance(event, ev.ResumeRequested | ev.CancelRequested):
                 paused = False
+            elif isinstance(event, ev.DeadlinePassed):
+                overdue = True
+            elif isinstance(event, ev.DeadlineExtended):
+                overdue = False
             begins = ev.RunStarted | ev.ModelRequested | ev.ActionStarted | ev.ApprovalRequested | ev.RunSucceeded
-            assert not (paused and isinstance(event, begins))
+            assert not ((paused or overdue) and isinstance(event, begins))
 
     @invariant()
     def a_run_succeeds_only_with_evidence_and_one_output(self) -> None:

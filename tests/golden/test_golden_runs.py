@@ -72,6 +72,8 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
     later = {
         "action.authorized",
         "action.denied",
+        "deadline.extended",
+        "deadline.passed",
         "run.heard",
         "run.pause_requested",
         "run.signalled",

@@ -183,6 +183,8 @@ def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
             raise ConflictError(f"run {found} is neither paused nor failed: it is {label}; nothing was recorded")
         if before.ended and before.phase is not RunPhase.FAILED:
             raise ConflictError(f"run {found} is over: it has {before.phase.value}; it cannot be resumed")
+        if before.failure == "deadline":
+            raise ConflictError(f"run {found} is past its deadline: `trouper extend` lets it go on")
         if before.failure == "step_limit":
             raise ConflictError(f"run {found} is at its step limit: `trouper raise-limit` lets it go on")
         return await commands.resume(found, by=person(name), reason=reason)

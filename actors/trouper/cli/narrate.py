@@ -24,6 +24,7 @@ _CAUSES = {
     "lost": "its process died, and nobody knows how far it had come",
     "timeout": "it ran out of time",
     "cancelled": "it was stopped because the run is being cancelled",
+    "deadline": "it was stopped because the run's deadline had passed",
     "shutdown": "it was stopped with the runtime",
     "exception": "it raised an unexpected error",
     "transient": "it failed without effect and may be tried again",
@@ -105,6 +106,7 @@ class Narrator:
             return Line(caller, f"asks {clean(event.agent)}: {asked}  (for {who(by)}; {call})", "model")
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
         start = "" if event.start_at is None else f", not before {moment(event.start_at)}"
+        start += "" if event.deadline is None else f", until {moment(event.deadline)}"
         trust = f"  {claim(by)}" if by else ""
         return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{start}{trust}", "person")
 
@@ -189,6 +191,7 @@ class Narrator:
     def model_lost(self, event: ev.ModelLost) -> Line:
         """Nobody knows."""
         why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
+        why["deadline"] = "the run's deadline passed"
         cause = why.get(event.reason, event.reason)
         text = f"request {event.index} is lost: {cause} before an answer came; it may have been billed"
         return Line("model", text, "doubt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.cli.line import RUNTIME, Line, asked_text, reason_text
+from trouper.cli.plain import moment
 from trouper.cli.text import claim, who
 from trouper.core import events as ev
 from trouper.core.state import known
@@ -24,8 +25,20 @@ def _pause_requested(event: ev.PauseRequested, limit: int | None) -> Line:
     return Line(who(by), f"pauses the run{reason_text(event.reason, limit)}  {claim(by)}", "person")
 
 
+def _deadline_passed(event: ev.DeadlinePassed, _: int | None) -> Line:
+    return Line(RUNTIME, f"the deadline has passed ({moment(event.deadline)}): the run is brought to its end", "bad")
+
+
+def _deadline_extended(event: ev.DeadlineExtended, limit: int | None) -> Line:
+    by = known(event.by, None)
+    until = "without a deadline" if event.deadline is None else f"until {moment(event.deadline)}"
+    return Line(who(by), f"lets the run take its time {until}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+
+
 CONTROL_SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.DeadlinePassed: _deadline_passed,
+    ev.DeadlineExtended: _deadline_extended,
 }

@@ -1,17 +1,19 @@
-"""Commands on a run under way: ``steer``, ``pause``."""
+"""Commands on a run under way: ``steer``, ``pause``, ``extend``."""
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import click
 
 from trouper.cli.changing import AS, REASON, change_run
-from trouper.cli.codes import ConflictError, Exit
+from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command
 from trouper.cli.journals import person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
+from trouper.cli.plain import moment
 from trouper.cli.text import claim, quoted, who
 from trouper.core.state import RunState
 from trouper.runtime import Commands
@@ -62,3 +64,33 @@ def pause(output: Output, /, journal: Path, run_id: str, *, name: str | None, re
         return f"paused by {who(by)} {claim(by)}{why}; `trouper resume` lets it go on"
 
     return change_run(output, journal, run_id, change, tell)
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="RUN")
+@click.option("--until", metavar="MOMENT", required=True, help="ISO 8601 with a time zone, or `never` for no deadline.")
+@AS
+@REASON
+def extend(output: Output, /, journal: Path, run_id: str, *, until: str, name: str | None, reason: str | None) -> Exit:
+    """Let a run take longer; one that failed at its deadline goes on."""
+    deadline = None if until == "never" else _moment(until)
+
+    async def change(commands: Commands, found: str) -> RunState:
+        before = await commands.state(found)
+        if before.ended and before.failure != "deadline":
+            raise ConflictError(f"run {found} is over: it has {before.phase.value}; more time would change nothing")
+        return await commands.extend(found, deadline, by=person(name), reason=reason)
+
+    def tell(state: RunState) -> str:
+        new = state.control.deadline
+        return f"has time {'without end' if new is None else f'until {moment(new)}'}, by {who(person(name))}"
+
+    return change_run(output, journal, run_id, change, tell)
+
+
+def _moment(given: str) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(f"--until: {given!r} is neither a moment in ISO 8601 nor `never`") from None

@@ -99,7 +99,7 @@ def command_line(verb: str, journal: Path, *rest: str) -> str:
 def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     """How it ended, or what has to be done that it goes on."""
     for action in state.awaiting:
-        if state.cancel is None and not state.ended:
+        if not state.stopping and not state.ended:
             yield from approval_wanted(state, action, journal)
     for action in state.in_doubt:
         yield from doubt_to_settle(state, action, journal)
@@ -115,6 +115,9 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     if state.failure == "step_limit":
         yield styled("It can go on with more steps:")
         yield typed(command_line("raise-limit", journal, state.run, "--steps", "10", "--as", system_user()))
+    elif state.failure == "deadline":
+        yield styled("It can go on with a later deadline:")
+        yield typed(command_line("extend", journal, state.run, "--until", "YYYY-MM-DDTHH:MMZ", "--as", system_user()))
     elif state.failure is not None:
         yield styled("It can go on, once what was wrong is mended:")
         yield typed(command_line("resume", journal, state.run, "--as", system_user()))

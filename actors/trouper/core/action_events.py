@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from attrs import frozen
 
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
 from trouper_journal import Content, Value, event
+
+Cause: TypeAlias = Literal[
+    "lost",
+    "timeout",
+    "cancelled",
+    "deadline",
+    "shutdown",
+    "exception",
+    "transient",
+    "retryable",
+    "tool_error",
+    "not_begun",
+]
+"""Why an attempt has no outcome that can be trusted."""
 
 
 @event("action.planned", schema=1, driver=True)
@@ -149,7 +163,8 @@ class ActionInterrupted:
     """An attempt ended without an outcome that can be trusted.
 
     Attributes:
-        cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``shutdown`` with
+        cause: ``lost`` with the process that made it; ``timeout``; ``cancelled`` with the run; ``deadline`` of the run;
+            ``shutdown`` with
             the runtime; ``exception``; ``retryable``: an exception that the tool names as worth another attempt,
             where its effect class allows one; ``transient``: this attempt was not applied, another may be made;
             ``tool_error``: it was not applied, but an earlier one may have been; ``not_begun``: it ended before the
@@ -159,9 +174,7 @@ class ActionInterrupted:
 
     action: str
     attempt: int
-    cause: Literal[
-        "lost", "timeout", "cancelled", "shutdown", "exception", "transient", "retryable", "tool_error", "not_begun"
-    ]
+    cause: Cause
     retry_at: int | None = None
     message: Content[str] = ""
 

@@ -90,6 +90,11 @@ def expired(action: Action, now: int) -> bool:
     return action.expires_at is not None and action.expires_at <= now
 
 
+def too_late(state: RunState, now: int) -> bool:
+    """Whether the run's time is up, even if its driver has not said so yet."""
+    return state.control.deadline is not None and state.control.deadline <= now
+
+
 def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: int) -> ApprovalDecided | Already:
     """Approve or deny a call; the first decision stored wins.
 
@@ -107,7 +112,9 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
     if _closed_before(state, name):
         raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is closed")
     action = find_action(state, name)
-    if action.phase is Phase.AWAITING and not state.ended and state.cancel is None:
+    if action.phase is Phase.AWAITING and not state.ended and not state.stopping:
+        if too_late(state, now):
+            raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run's deadline has passed")
         if expired(action, now):
             raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the request has expired")
         if judgement.digest is not None and not _is_of(judgement.digest.lower(), action):
@@ -120,6 +127,8 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
         raise ApprovalConflict(f"{state.run}/{name}", action.decision.decision, by)
     if state.cancel is not None or state.phase is RunPhase.CANCELLED:
         raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run is being cancelled")
+    if state.control.overdue:
+        raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run's deadline has passed")
     raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is {action.phase.value}")
 
 
@@ -171,8 +180,10 @@ def resolve_action(
             return Already()
         how = f"settled as {action.verdict}" if action.verdict else action.phase.value
         raise ResolveError(f"action {state.run}/{name} is not in doubt: it is {how}; nothing was changed")
-    if verdict == "run_again" and (state.ended or state.cancel is not None):
+    if verdict == "run_again" and (state.ended or state.stopping):
         raise ResolveError(f"action {state.run}/{name} cannot run again: its run is over")
+    if verdict == "run_again" and action in state.settled:
+        raise ResolveError(f"action {state.run}/{name} cannot run again: its run has gone on without it")
     return ActionResolved(action=name, verdict=verdict, by=by, evidence=evidence)
 
 
@@ -217,6 +228,8 @@ def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeR
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
     if state.failure == "state":
         raise TrouperError(f"run {state.run} was submitted with a state that does not fit: submit it anew")
+    if state.failure == "deadline":
+        raise TrouperError(f"run {state.run} is past its deadline: extend that to let it go on")
     if state.failure == "step_limit":
         raise TrouperError(f"run {state.run} is at its step limit: raise the limit to let it go on")
     return ResumeRequested(by=by, reason=reason)

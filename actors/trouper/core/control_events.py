@@ -37,3 +37,25 @@ class PauseRequested:
 
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
+
+
+@event("deadline.passed", schema=1, driver=True)
+@frozen
+class DeadlinePassed:
+    """The run's deadline came before its end: what is under way is brought to a known end, then the run fails."""
+
+    deadline: int
+
+
+@event("deadline.extended", schema=1)
+@frozen
+class DeadlineExtended:
+    """The run may take longer; one that had failed at its deadline goes on.
+
+    Attributes:
+        deadline: The new deadline (ns UTC); None for none at all.
+    """
+
+    deadline: int | None = None
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None

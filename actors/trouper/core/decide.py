@@ -12,7 +12,7 @@ from typing import Literal
 from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
 from trouper.core.decide_children import children_first, waits_for_child
-from trouper.core.decide_control import hears, held_back
+from trouper.core.decide_control import deadline, hears, held_back
 from trouper.core.decide_output import ending, held_outputs
 from trouper.core.decide_session import abandon_summary, before_start
 from trouper.core.state import Action, RunState
@@ -29,11 +29,11 @@ def decide(state: RunState) -> tuple[Step, ...]:
     """What must happen now; empty while outcomes, people or nothing at all are waited for."""
     if state.ended:
         return ()
-    if state.cancel is not None:
-        return tuple(_cancelling(state))
+    if state.stopping:
+        return tuple(_stopping(state))
     if state.drift is not None:
-        return ()
-    return held_back(state, _going_on(state))
+        return deadline(state)
+    return (*deadline(state), *held_back(state, _going_on(state)))
 
 
 def _going_on(state: RunState) -> tuple[Step, ...]:
@@ -95,7 +95,7 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
     return (RequestModel(state.index, 1),)
 
 
-def _cancelling(state: RunState) -> Iterator[Step]:
+def _stopping(state: RunState) -> Iterator[Step]:
     """Start nothing more, let what is under way come to a known end, close the rest, then end."""
     open_ones = False
     if state.model is not None and state.model.phase == "requested":
@@ -106,7 +106,7 @@ def _cancelling(state: RunState) -> Iterator[Step]:
         yield abandon
     for name, _ in state.unplanned:
         open_ones = True
-        yield Plan(name, "cancelled")
+        yield Plan(name, "deadline" if state.cancel is None else "cancelled")
     for action in state.batch:
         step = cancel_action(state, action)
         if step is not None:
@@ -115,4 +115,4 @@ def _cancelling(state: RunState) -> Iterator[Step]:
         elif waits_for_child(action):
             open_ones = True
     if not open_ones:
-        yield EndCancelled()
+        yield Fail("deadline", wording.DEADLINE) if state.cancel is None else EndCancelled()

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trouper.core.state import RunState
-from trouper.core.steps import Close, Doubt, Expire, Hear, Step
+from trouper.core.steps import Close, Doubt, Expire, Hear, PassDeadline, Step
+
+
+def deadline(state: RunState) -> tuple[Step, ...]:
+    """The alarm of a run that has a deadline."""
+    return () if state.control.deadline is None else (PassDeadline(state.control.deadline),)
+
+
+def preempted(steps: list[Step]) -> list[Step]:
+    """Of steps that are all due, those to take: where the run's time is up, nothing else may begin first."""
+    return [step for step in steps if isinstance(step, PassDeadline)] or steps
+
 
 # What a paused run does all the same: what was under way comes to its end, and nothing begins by any of it.
 _IN_A_PAUSE = (Expire, Close, Doubt)

@@ -31,6 +31,8 @@ from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.child_events import ChildCancelRequested as ChildCancelRequested
 from trouper.core.child_events import ChildFinished as ChildFinished
 from trouper.core.child_events import ChildStarted as ChildStarted
+from trouper.core.control_events import DeadlineExtended as DeadlineExtended
+from trouper.core.control_events import DeadlinePassed as DeadlinePassed
 from trouper.core.control_events import PauseRequested as PauseRequested
 from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
@@ -108,6 +110,7 @@ class RunSubmitted:
         path: Agent names from the root to this one, where it is a sub-agent's run.
         turn: Its place in a session, or None: it waits until its turn comes.
         grants: The permissions that it has.
+        deadline: At this moment it ends, unless it has ended before (ns UTC); None for never.
     """
 
     agent: str
@@ -122,6 +125,7 @@ class RunSubmitted:
     path: tuple[str, ...] = ()
     turn: SessionTurn | None = None
     grants: tuple[str, ...] = ()
+    deadline: int | None = None
 
 
 @event("run.started", schema=1, driver=True)
@@ -225,7 +229,7 @@ class ModelLost:
 
     index: int
     attempt: int
-    reason: Literal["restart", "shutdown", "cancelled"]
+    reason: Literal["restart", "shutdown", "cancelled", "deadline"]
 
 
 @event("run.cancel_requested", schema=1)
@@ -287,8 +291,9 @@ class RunFailed:
     Attributes:
         kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off; ``output``:
             answer after answer could not be read as the output; ``incomplete``: evidence was missing to the end;
-            ``refused``: the model would not, or a filter stepped in; ``state``: the named state that it was submitted
-            with does not fit. None of them but the last is for good: a resume, or a raised limit, lets the run go on.
+            ``refused``: the model would not, or a filter stepped in; ``deadline``: its time was up; ``state``: the
+            named state that it was submitted with does not fit. None of them but the last is for good: a resume, a
+            raised limit or a later deadline lets the run go on.
     """
 
     kind: FailureKind
@@ -333,6 +338,8 @@ REGISTRY = EventRegistry(
         OutputRejected,
         CancelRequested,
         BudgetRaised,
+        DeadlinePassed,
+        DeadlineExtended,
         PauseRequested,
         ResumeRequested,
         StateChanged,

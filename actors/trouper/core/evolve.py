@@ -11,11 +11,10 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import events as ev
-from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch
 from trouper.core.evolve_children import CHILD_STEPS
-from trouper.core.evolve_control import CONTROL_STEPS, unpaused
+from trouper.core.evolve_control import CONTROL_STEPS, asked, revived, unpaused
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
 from trouper.core.evolve_session import SESSION_STEPS
@@ -63,7 +62,7 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
         chain=chain,
         erased=isinstance(event.input, Erased),
         named=known(event.state, None) or {},
-        control=NO_CONTROL if event.start_at is None else Control(start_at=event.start_at),
+        control=asked(event.start_at, event.deadline),
         family=ALONE if event.parent is None else Family(event.parent, event.path),
         tools=Tooling(event.grants) if event.grants else NO_TOOLING,
     )
@@ -192,13 +191,9 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
 
 
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
-    if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state"}:
+    if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state", "deadline"}:
         return advanced(unpaused(state))
-    state = after_resume(state)
-    call = state.model
-    if call is not None:
-        call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
-    return advanced(state, phase=RunPhase.RUNNING, failure=None, failure_message="", truncations=0, model=call)
+    return advanced(revived(after_resume(state)))
 
 
 def _waiting(state: RunState, event: ev.RunWaiting) -> RunState:

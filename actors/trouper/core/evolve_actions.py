@@ -29,7 +29,7 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         authorize=event.authorize,
     )
     # Calls that are closed unseen, at the limit or on a cancel, are no step; nor is handing in the final output.
-    looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and state.cancel is None
+    looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and not state.stopping
     begun = any(not state.terms.hands_in(each.tool) for each in state.batch)
     return advanced(
         state,
@@ -214,7 +214,8 @@ def _unresolved(state: RunState, event: ev.ActionUnresolved) -> RunState:
 
 
 def _resolved(state: RunState, event: ev.ActionResolved) -> RunState:
-    again = event.verdict == "run_again" and not state.ended
+    # A call whose batch is closed has been answered: it cannot run again, whoever says so.
+    again = event.verdict == "run_again" and any(action.action == event.action for action in state.batch)
     phase = Phase.REPEAT if again else Phase.RESOLVED
 
     def change(action: Action) -> Action:

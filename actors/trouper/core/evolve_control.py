@@ -7,10 +7,10 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import control_events as ev
-from trouper.core.control import Pause, Signal
+from trouper.core.control import NO_CONTROL, Control, Pause, Signal
 from trouper.core.conversation import Human, System
 from trouper.core.folding import advanced, changed, say
-from trouper.core.state import RunState, known
+from trouper.core.state import RunPhase, RunState, known
 from trouper_journal import Erased
 
 
@@ -37,7 +37,7 @@ def _heard(state: RunState, event: ev.RunHeard) -> RunState:
 
 
 def _pause_requested(state: RunState, event: ev.PauseRequested) -> RunState:
-    if state.ended or state.cancel is not None or state.control.pause is not None:
+    if state.ended or state.stopping or state.control.pause is not None:
         return advanced(state)
     pause = Pause(known(event.by, None), known(event.reason, None))
     return advanced(state, control=attrs.evolve(state.control, pause=pause))
@@ -50,8 +50,35 @@ def unpaused(state: RunState) -> RunState:
     return changed(state, control=attrs.evolve(state.control, pause=None))
 
 
+def asked(start_at: int | None, deadline: int | None) -> Control:
+    """What was asked for with the task."""
+    return NO_CONTROL if start_at is None and deadline is None else Control(start_at=start_at, deadline=deadline)
+
+
+def revived(state: RunState) -> RunState:
+    """A failed run as it goes on: attempts at its request that were made before no longer count."""
+    call = state.model
+    if call is not None:
+        call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
+    phase = RunPhase.RUNNING if state.started else RunPhase.SUBMITTED
+    return changed(state, phase=phase, failure=None, failure_message="", truncations=0, model=call)
+
+
+def _deadline_passed(state: RunState, _event: ev.DeadlinePassed) -> RunState:
+    return advanced(state, control=attrs.evolve(state.control, overdue=True))
+
+
+def _deadline_extended(state: RunState, event: ev.DeadlineExtended) -> RunState:
+    control = attrs.evolve(state.control, deadline=event.deadline, overdue=False)
+    if state.phase is RunPhase.FAILED and state.failure == "deadline":
+        state = revived(state)
+    return advanced(state, control=control)
+
+
 CONTROL_STEPS: dict[type, Callable[..., RunState]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.DeadlinePassed: _deadline_passed,
+    ev.DeadlineExtended: _deadline_extended,
 }

@@ -99,6 +99,10 @@ def _heard(step: Step, event: ev.RunHeard) -> bool:
     return isinstance(step, steps.Hear) and step.through == event.through
 
 
+def _passed(step: Step, event: ev.DeadlinePassed) -> bool:
+    return isinstance(step, steps.PassDeadline) and step.not_before == event.deadline
+
+
 def _failed(step: Step, event: ev.RunFailed) -> bool:
     return isinstance(step, steps.Fail) and step.kind == event.kind
 
@@ -123,6 +127,7 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.SummaryRequested: _summary,
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
     ev.RunHeard: _heard,
+    ev.DeadlinePassed: _passed,
     ev.ModelRequested: _requested,
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,

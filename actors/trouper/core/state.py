@@ -253,6 +253,11 @@ class RunState:
         return phase is not RunPhase.RUNNING and phase is not RunPhase.SUBMITTED
 
     @property
+    def stopping(self) -> bool:
+        """Whether the run is being brought to its end: somebody wants it, or its deadline has passed."""
+        return self.cancel is not None or self.control.overdue
+
+    @property
     def started(self) -> bool:
         """Whether an agent took the run up."""
         return self.rules > 0
@@ -289,8 +294,8 @@ class RunState:
     @property
     def in_doubt(self) -> tuple[Action, ...]:
         """Actions of which nobody knows whether they took place."""
-        # Batches close only when all is settled: a doubt outlives its batch only where the run has ended.
-        everything = (*self.settled, *self.batch) if self.ended else self.batch
+        # A doubt outlives its batch where the run has ended; it may have gone on since, with a later deadline.
+        everything = (*self.settled, *self.batch)
         return tuple(action for action in everything if action.phase is Phase.UNRESOLVED)
 
     @property

@@ -53,18 +53,18 @@ def status(state: RunState) -> Status:
     """Status of a run, from its state alone."""
     if state.ended:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
-    if state.drift is not None and state.cancel is None:
+    if state.drift is not None and not state.stopping:
         return Status(DRIFTED, AT_ONCE if under_way(state) else AT_START)
     if under_way(state):
         return Status(_label(state, RUNNING), AT_ONCE)
-    if state.turn is not None and not state.turn.given and state.cancel is None and state.control.pause is None:
-        return Status(QUEUED)
+    if state.turn is not None and not state.turn.given and not state.stopping and state.control.pause is None:
+        return Status(QUEUED, state.control.deadline)
     moments = [due(step) for step in decide(state)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
     alarm = min((moment for moment in moments if moment is not None), default=None)
     waits = RETRYING if state.started or state.control.start_at is None else SCHEDULED
-    if alarm is None and any(map(waits_for_child, state.batch)):
+    if alarm in {None, state.control.deadline} and any(map(waits_for_child, state.batch)):
         waits = WAITING_FOR_CHILD
     return Status(_label(state, waits), alarm)
 
@@ -84,7 +84,7 @@ def under_way(state: RunState) -> bool:
 
 
 def _label(state: RunState, otherwise: str) -> str:
-    if state.cancel is not None:
+    if state.stopping:
         return RUNNING
     if state.control.pause is not None:
         return PAUSED

@@ -47,6 +47,13 @@ class Compact:
 
 
 @frozen
+class PassDeadline:
+    """The run's time is up: once that is due, no other step is."""
+
+    not_before: int
+
+
+@frozen
 class RequestModel:
     """Send the conversation to the model."""
 
@@ -69,7 +76,7 @@ class Plan:
     """Read a call and check it; ``refuse`` closes it unseen, with that reason."""
 
     action: str
-    refuse: Literal["limit", "truncated", "refused", "cancelled"] | None = None
+    refuse: Literal["limit", "truncated", "refused", "cancelled", "deadline"] | None = None
 
 
 @frozen
@@ -196,6 +203,7 @@ Step: TypeAlias = (
     | Summarise
     | AbandonSummary
     | Compact
+    | PassDeadline
     | RequestModel
     | AbandonModel
     | Plan
@@ -219,4 +227,5 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    return step.not_before if isinstance(step, Start | Summarise | RequestModel | Expire | StartAction) else None
+    waits = Start | PassDeadline | Summarise | RequestModel | Expire | StartAction
+    return step.not_before if isinstance(step, waits) else None

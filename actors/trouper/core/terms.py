@@ -9,7 +9,9 @@ from attrs import frozen
 from trouper.errors import DefinitionError
 from trouper_journal import Value
 
-FailureKind: TypeAlias = Literal["model", "step_limit", "truncated", "output", "incomplete", "refused", "state"]
+FailureKind: TypeAlias = Literal[
+    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline"
+]
 """Why a run failed; `RunFailed` says what each means."""
 
 

@@ -12,6 +12,7 @@ from trouper.core.state import Action, RunState
 
 NOT_STARTED = "Not started."
 UNDER_WAY = "No result yet: the call was still under way at this point of the conversation."
+DEADLINE = "its deadline has passed; extend it to go on"
 LAPSED = "Not started: the request for approval expired before anybody decided."
 LIMIT = "Not started: the run has reached its step limit."
 TRUNCATED = (
@@ -95,15 +96,15 @@ def forbidden(action: Action) -> str:
 
 
 def cancelled(state: RunState) -> str:
-    """A call that was not started because the run was cancelled."""
-    return f"Not started: the run was cancelled{_cause(state)}."
+    """A call that was not started because the run was cancelled, or its time was up."""
+    return f"Not started: {_cause(state)}."
 
 
 def _cause(state: RunState) -> str:
     if state.cancel is None:
-        return ""
+        return "the run's deadline passed"
     by = f" by {state.cancel.by.id}" if state.cancel.by else ""
-    return f"{by}: {state.cancel.reason}" if state.cancel.reason else by
+    return f"the run was cancelled{by}" + (f": {state.cancel.reason}" if state.cancel.reason else "")
 
 
 _CAUSES = {
@@ -111,6 +112,7 @@ _CAUSES = {
     "shutdown": "the runtime stopped while it ran",
     "timeout": "it timed out",
     "cancelled": "the run was cancelled while it ran",
+    "deadline": "the run's deadline passed while it ran",
     "exception": "it raised an unexpected error",
     "transient": "it failed",
     "retryable": "it raised an error",
@@ -129,10 +131,10 @@ def interrupted(action: Action) -> str:
 
 
 def not_again(action: Action, state: RunState) -> str:
-    """A call that is known not to have taken effect, and is not tried again because the run was cancelled."""
+    """A call that is known not to have taken effect, and is not tried again because the run is ending."""
     said = f" ({action.text})" if action.text else ""
     why = _CAUSES.get(action.cause or "", "it was interrupted")
-    return f"Did not take effect: {why}{said}, and the run was cancelled{_cause(state)}."
+    return f"Did not take effect: {why}{said}, and {_cause(state)}."
 
 
 def doubt(action: Action) -> str:

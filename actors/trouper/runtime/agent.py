@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from trouper.core import events as ev
 from trouper.core.decide import decide
+from trouper.core.decide_control import preempted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import MARKS, next_alarm, status
@@ -197,6 +198,7 @@ class AgentActor(Actor[AgentMessage]):
                 steps = [step for step in steps if not isinstance(step, QueryAction)]
             if not steps:
                 return
+            steps = preempted(steps)
             for step in steps:
                 done.add(step)
                 plan = await self._planner.plan(turn.state, step)
@@ -207,8 +209,8 @@ class AgentActor(Actor[AgentMessage]):
     async def _follow_definition(self, turn: _Turn) -> None:
         """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""
         changes = self._planner.today(turn.state)
-        if changes and (turn.state.cancel is not None or not self._planner.adopts(changes)):
-            if turn.state.cancel is None and turn.state.drift != changes:
+        if changes and (turn.state.stopping or not self._planner.adopts(changes)):
+            if not turn.state.stopping and turn.state.drift != changes:
                 turn.add((ev.RunWaiting("drift", changes),))
             return
         if changes and self._planner.agent is not None:

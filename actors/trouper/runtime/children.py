@@ -46,7 +46,10 @@ def cancel_child(state: RunState, step: st.CancelChild, now: int) -> Plan:
 
     The moment makes the child due whatever it waits for; one that has just ended then says again that it has.
     """
-    by, reason = (state.cancel.by, state.cancel.reason) if state.cancel else (None, None)
+    if state.cancel is not None:
+        by, reason = state.cancel.by, state.cancel.reason
+    else:
+        by, reason = ev.Principal("deadline", "policy", "runtime"), f"the deadline of run {state.run} has passed"
     event = ev.CancelRequested(by, reason)
     write = Write(f"run/{step.run}", [event], wake_at=now, domain=domain_of(state))
     return Plan((ev.ChildCancelRequested(step.action, step.run),), writes=(write,))

@@ -6,12 +6,14 @@ nobody else appended meanwhile; else it looks again. None of it needs the agent'
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from attrs import field, frozen
 
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy
+from trouper._moments import nanoseconds
 from trouper.core.commands import (
     Already,
     Judgement,
@@ -24,8 +26,9 @@ from trouper.core.commands import (
     resolve_action,
     resume_run,
     split_action_id,
+    too_late,
 )
-from trouper.core.control_commands import pause_run, steer_run
+from trouper.core.control_commands import extend_deadline, pause_run, steer_run
 from trouper.core.control_events import RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
@@ -147,7 +150,7 @@ class Commands:
                     state = await self.state(head.stream.removeprefix("run/"))
                 except (UnknownEvent, JournalCorrupt):
                     continue
-                waiting = state.awaiting if state.cancel is None else ()
+                waiting = () if state.stopping or too_late(state, now) else state.awaiting
                 found += [_pending(state, action) for action in waiting if not expired(action, now)]
         return sorted(found, key=lambda pending: pending.run)
 
@@ -227,6 +230,15 @@ class Commands:
     async def pause(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Have a run begin nothing more until it is resumed; see `pause_run`."""
         return await self._append(run, lambda state: pause_run(state, by=by, reason=reason))
+
+    async def extend(
+        self, run: str, deadline: dt.datetime | int | None, *, by: Principal, reason: str | None
+    ) -> RunState:
+        """Let a run take longer; see `extend_deadline`."""
+        moment = None if deadline is None else nanoseconds(deadline, "deadline")
+        return await self._append(
+            run, lambda state: extend_deadline(state, moment, by=by, reason=reason, now=self.clock.now())
+        )
 
     # ---- deciding
 

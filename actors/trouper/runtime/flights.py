@@ -220,8 +220,11 @@ class Flights:
             case Acted(action, attempt, late=True):
                 await self._tell(self._lingering.pop(action, None), Settled(self._run, action, attempt))
             case Acted(action, lingering=True):
+                self._aborted.discard(action)
                 self._lingering[action] = self._actions.pop(action, "")
             case Acted(action, attempt):
+                # Another attempt may follow, where the run goes on, and must be stopped by a word of its own.
+                self._aborted.discard(action)
                 await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
 
     async def _tell(self, tool: str | None, message: ExecutorMessage) -> None:

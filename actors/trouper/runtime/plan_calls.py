@@ -54,6 +54,7 @@ class CallPlanner:
                 "truncated": wording.TRUNCATED,
                 "refused": wording.REFUSED_CALL,
                 "cancelled": wording.cancelled(state),
+                "deadline": wording.cancelled(state),
             }[step.refuse]
             gate: Literal["limit", "refused"] = "limit" if step.refuse == "limit" else "refused"
             return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)

@@ -6,6 +6,8 @@ as an event before anything is launched on it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import frozen
 
 from trouper.agent import Agent
@@ -64,7 +66,8 @@ class Planner:
             case st.AbandonSummary(attempt):
                 return Plan((ev.SummaryFailed(attempt, "cancelled"),), (StopModel(),))
             case st.AbandonModel(index, attempt):
-                return Plan((ev.ModelLost(index, attempt, "cancelled"),), (StopModel(),))
+                reason: Literal["cancelled", "deadline"] = "deadline" if state.cancel is None else "cancelled"
+                return Plan((ev.ModelLost(index, attempt, reason),), (StopModel(),))
             case st.Plan():
                 return Plan((await self.calls.read(state, step),))
             case st.CancelChild():
@@ -137,6 +140,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionReceipted(action, attempt, outcome, evidence, text)
         case st.Doubt(action, attempt, text):
             return ev.ActionUnresolved(action, attempt, text)
+        case st.PassDeadline(moment):
+            return ev.DeadlinePassed(moment)
         case st.Hear(through):
             return ev.RunHeard(through)
         case st.Reject(index, text):

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from trouper.core import events as ev
 from trouper.core import wording
+from trouper.core.action_events import Cause
 from trouper.core.conversation import text as text_of
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError, InvalidValue, ModelError
@@ -155,8 +156,7 @@ class Recorder:
         elif outcome.result == "tool_error" and not action.doubted:
             yield ev.ActionReceipted(outcome.action, outcome.attempt, "error", "tool_error", outcome.text)
         else:
-            stopping = outcome.result == "cancelled" and self._draining() and state.cancel is None
-            cause = "shutdown" if stopping else outcome.result
+            cause = self._cause(state, outcome)
             again = self._again(outcome, cause)
             yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
 
@@ -171,6 +171,15 @@ class Recorder:
                 return
             yield ev.StateChanged("action", receipt.action, ops)
         yield receipt
+
+    def _cause(self, state: RunState, outcome: Acted) -> Cause:
+        """Why there is no outcome: who cancels an attempt is known here, and not where it is made."""
+        assert outcome.result != "returned"
+        if outcome.result != "cancelled" or state.cancel is not None:
+            return outcome.result
+        if state.control.overdue:
+            return "deadline"
+        return "shutdown" if self._draining() else outcome.result
 
     def _again(self, outcome: Acted, cause: str) -> int | None:
         """When another attempt may be made; None for at once, if at all."""

@@ -12,6 +12,7 @@ from trouper.core.family import Child
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
 from trouper.errors import (
+    DeadlineExceeded,
     ModelRefused,
     OutputInvalid,
     OutputTruncated,
@@ -25,6 +26,7 @@ from trouper.tools import NO_STATE
 
 _ERRORS: Mapping[str, type[RunError]] = {
     "step_limit": StepLimitExceeded,
+    "deadline": DeadlineExceeded,
     "truncated": OutputTruncated,
     "output": OutputInvalid,
     "incomplete": RunIncomplete,
@@ -104,6 +106,6 @@ def _error(state: RunState) -> RunError:
     if state.failure == "state":
         return RunFailed(state.run, f"the named state that it was submitted with does not fit: {state.failure_message}")
     # The same command id means the same run: whoever mends the cause and asks again must know how to go on.
-    on = "raise_limit" if state.failure == "step_limit" else "resume"
+    on = {"step_limit": "raise_limit", "deadline": "extend"}.get(state.failure or "", "resume")
     message = f"{state.failure_message} (it can go on: runtime.{on}, or trouper {on.replace('_', '-')})"
     return _ERRORS.get(state.failure or "", RunFailed)(state.run, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, final
 
@@ -68,6 +69,12 @@ class Host(Protocol):
         """Have a run begin nothing more."""
         ...
 
+    async def extend(
+        self, run: str, deadline: dt.datetime | int | None, *, by: Principal | str = "", reason: str | None = None
+    ) -> None:
+        """Let a run take longer."""
+        ...
+
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Let a run go on."""
         ...
@@ -101,8 +108,8 @@ class Run:
             The result of a run that succeeded.
 
         Raises:
-            RunFailed, StepLimitExceeded, OutputTruncated, OutputInvalid, RunIncomplete, ModelRefused, RunCancelled: It
-                ended otherwise; ``result`` has what it came to.
+            RunFailed, StepLimitExceeded, DeadlineExceeded, OutputTruncated, OutputInvalid, RunIncomplete, ModelRefused,
+                RunCancelled: It ended otherwise; ``result`` has what it came to.
             UnknownRun: There is no such run.
             UnknownEvent, JournalCorrupt: This process cannot read its stream; it is left as it is.
             RuntimeStopped: The runtime stopped first; the run goes on when it is opened again.
@@ -204,3 +211,9 @@ class Run:
     async def resume(self, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Let the run go on that is paused, or failed for want of a reply; see `Runtime.resume`."""
         await self._runtime.resume(self.id, by=by, reason=reason)
+
+    async def extend(
+        self, deadline: dt.datetime | int | None, *, by: Principal | str = "", reason: str | None = None
+    ) -> None:
+        """Let the run take longer; one that had failed at its deadline goes on. See `Runtime.extend`."""
+        await self._runtime.extend(self.id, deadline, by=by, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -323,6 +324,24 @@ class Runtime:
         """Have a run begin nothing more until it is resumed; see `Run.pause`."""
         self._check()
         await self.commands.pause(run, by=principal("api" if by == "" else by), reason=reason)
+        await self._stage.admit(run)
+
+    async def extend(
+        self, run: str, deadline: dt.datetime | int | None, *, by: Principal | str = "", reason: str | None = None
+    ) -> None:
+        """Let a run take longer; one that had failed at its deadline goes on.
+
+        Args:
+            run: The run's id.
+            deadline: The new deadline, later than the present one; None for none at all.
+            by: Who extends it.
+            reason: Why.
+
+        Raises:
+            TrouperError: It is over for another reason, has no deadline, or the new one is not later.
+        """
+        self._check()
+        await self.commands.extend(run, deadline, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:

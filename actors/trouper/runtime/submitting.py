@@ -61,6 +61,7 @@ async def begin(office: Office, task: Task, command_id: str | None) -> Submissio
         state_of(task),
         start_at=options.start_at,
         grants=options.grants,
+        deadline=options.deadline,
     )
     state = evolve(RunState(run), event)
     stream = f"run/{run}"

@@ -43,6 +43,15 @@ def _moment(moment: dt.datetime | int | None, name: str) -> int | None:
     return None if moment is None else nanoseconds(moment, name)
 
 
+def _deadline(moment: dt.datetime | int | None) -> int | None:
+    return _moment(moment, "deadline")
+
+
+def _after_start(options: SubmitOptions, _: object, deadline: int | None) -> None:
+    if deadline is not None and options.start_at is not None and deadline <= options.start_at:
+        raise InvalidValue("deadline", "is not later than start_at: the run could do nothing")
+
+
 def _start_at(moment: dt.datetime | int | None) -> int | None:
     return _moment(moment, "start_at")
 
@@ -61,14 +70,18 @@ class SubmitOptions:
     Attributes:
         start_at: Not before this moment, a datetime with its time zone or ns UTC; None for at once. Until then the run
             is ``scheduled``, and can be cancelled as ever.
+        deadline: By this moment it must have ended, a datetime with its time zone or ns UTC; None for no deadline. At
+            the deadline nothing more begins, what is under way is brought to a known end, and the run fails with
+            `DeadlineExceeded`; a later deadline lets it go on.
         state: What keys of the agent's named state begin with, in place of their defaults.
         grants: The permissions that the run has; tools that take others are denied to it.
 
     Raises:
-        InvalidValue: Something that is no moment, or no name of a permission.
+        InvalidValue: Something that is no moment, a deadline that is not after the start, or no name of a permission.
     """
 
     start_at: int | None = field(default=None, converter=_start_at)
+    deadline: int | None = field(default=None, converter=_deadline, validator=_after_start)
     state: Mapping[str, object] = field(factory=dict)
     grants: tuple[str, ...] = field(default=(), converter=_grants, kw_only=True)
 
@@ -195,7 +208,8 @@ def state_of(task: Task) -> dict[str, Value] | None:
 
 def _asked_options(options: SubmitOptions) -> dict[str, Value]:
     """The options that say something."""
-    asked: dict[str, Value] = {} if options.start_at is None else {"start_at": options.start_at}
+    moments = {"start_at": options.start_at, "deadline": options.deadline}
+    asked: dict[str, Value] = {name: moment for name, moment in moments.items() if moment is not None}
     if options.grants:
         asked["grants"] = [*options.grants]
     return asked
