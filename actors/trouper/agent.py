@@ -15,10 +15,11 @@ from trouper.core.events import NO_TERMS, Limits, Requirement, Terms
 from trouper.core.exchange import ModelConfig
 from trouper.errors import DefinitionError
 from trouper.history import History
+from trouper.hooks import Hook, cast_of, hooks_in, points_in
 from trouper.models import Model, identity
 from trouper.output import FINAL_RESULT, Answering, Output, as_output, as_requirements, choose_mode
 from trouper.sub_agents import Delegation, SubAgent, sub_agent
-from trouper.tools import StateKey, Tool, check_keys
+from trouper.tools import StateKey, Tool, check_keys, to_value
 from trouper_journal import plain_digest
 
 _T = TypeVar("_T")
@@ -104,6 +105,8 @@ class Agent:
         output: What its answer must be, if it is to be more than text: a type, or an `Output`.
         completion: What must have been done before a run may succeed; see `requires_receipt`.
         description: What it is for, told to agents that have it as a tool.
+        hooks: What is called at the points of its runs, in this order; see `trouper.hooks`.
+        models: Further models by name, for hooks to choose.
 
     Raises:
         DefinitionError: A bad name, something that is not a tool, two tools of one name, or anything else that is not
@@ -122,8 +125,12 @@ class Agent:
     completion: Sequence[Requirement] = field(
         default=(), converter=as_requirements, validator=_check_completion, kw_only=True
     )
-
+    hooks: Sequence[Hook] = field(default=(), converter=hooks_in, kw_only=True)
+    models: Mapping[str, Model] = field(factory=dict, kw_only=True)
     description: str = field(default="", validator=_must_be(str), kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.cast
 
     def as_tool(
         self, name: str | None = None, description: str | None = None, **options: Unpack[Delegation]
@@ -166,12 +173,18 @@ class Agent:
         return {tool.name: plain_digest(tool.contract()) for tool in self.tools}
 
     @cached_property
+    def cast(self) -> dict[str, Model]:
+        """The further models by name: its own, and those that its hooks bring."""
+        return cast_of(self.name, self.models, self.hooks)
+
+    @cached_property
     def terms(self) -> Terms:
         """What the rules must know of it."""
-        if self.answering is None and not self.completion:
+        if self.answering is None and not self.completion and not self.hooks:
             return NO_TERMS
         answering = self.answering
         return Terms(
+            hooks=points_in(self.hooks),
             output=answering is not None,
             output_tool=FINAL_RESULT if answering is not None and answering.mode == "tool" else "",
             requires=tuple(self.completion),
@@ -206,6 +219,8 @@ class Agent:
             used["output"], told["output"] = self.answering.contract(), self.answering.prose()
         if self.completion:
             used["completion"] = [[list[Value](rule.tools), rule.count] for rule in self.completion]
+        if self.hooks:
+            used["hooks"] = [to_value(hook.identity()) for hook in self.hooks]
         return define(
             contract={"name": self.name, "tools": contracts, "limits": limits, **used},
             prose={
@@ -214,5 +229,6 @@ class Agent:
                 "model": dict(identity(self.model)),
                 "config": self.config.to_value(),
                 **told,
+                **({"models": {name: dict(identity(model)) for name, model in self.cast.items()}} if self.cast else {}),
             },
         )

@@ -22,6 +22,7 @@ from trouper._ids import SystemEntropy
 from trouper.core.conversation import Value
 from trouper.core.events import RunSubmitted
 from trouper.core.exchange import ModelConfig
+from trouper.core.history import closed_history
 from trouper.core.replay import check
 from trouper.core.state import RunState
 from trouper.runtime.commands import PendingApproval
@@ -201,7 +202,7 @@ class Office:
                     submitted = events[0]
                     assert isinstance(submitted, RunSubmitted)
                     assert isinstance(submitted.input, tuple)
-                    assert unanswered(state.messages[len(submitted.input) :]) == []
+                    assert unanswered(closed_history(state)[len(submitted.input) :]) == []
 
 
 @asynccontextmanager

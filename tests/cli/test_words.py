@@ -19,7 +19,8 @@ from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
 from trouper.core.base import Base, HistoryRef
-from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, Standing, StateOp
+from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, HookDone, Standing, StateOp
+from trouper.hooks import Answer, Drop, Fail, Insert, Replace, Reply, SetArguments, Spend, UseModel
 from trouper_journal import ERASED, Record, Value, pack_map
 
 # Text as models write it at their worst: controls, overrides, surrogates.
@@ -34,6 +35,17 @@ ACTIONS = st.sampled_from(["0.0", "0.1", "12.3"])
 PRINCIPALS = st.builds(Principal, TEXT, via=TEXT)
 MESSAGES = st.builds(Human, TEXT, TEXT) | st.builds(System, TEXT, TEXT) | st.builds(AI, TEXT, TEXT)
 OPS = st.sampled_from(["set", "append", "merge"])
+HOOK_OPS = (
+    st.builds(Drop, st.lists(TEXT, max_size=2), st.none() | TEXT)
+    | st.builds(Insert, MESSAGES, TEXT)
+    | st.builds(Replace, MESSAGES)
+    | st.builds(UseModel, TEXT, TEXT)
+    | st.builds(SetArguments, OBJECTS)
+    | st.builds(Answer, TEXT)
+    | st.builds(Reply, st.builds(AI, TEXT, TEXT))
+    | st.builds(Spend, TEXT)
+    | st.builds(Fail, TEXT)
+)
 
 REFS = st.builds(HistoryRef, TEXT, st.integers(1, 9))
 SOME_REFS = st.lists(REFS, max_size=3).map(tuple)
@@ -52,6 +64,9 @@ NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "value": VALUES,
     "extra": st.none() | OBJECTS,
     "salt": st.binary(max_size=8),
+    "done": st.lists(st.builds(HookDone, TEXT, st.lists(HOOK_OPS, max_size=3).map(tuple)), max_size=2).map(tuple),
+    "subject": ACTIONS,
+    "asked": st.none() | OBJECTS,
     "ops": st.lists(st.builds(StateOp, st.sampled_from(["set", "append", "merge"]), TEXT, VALUES), max_size=3).map(
         tuple
     ),

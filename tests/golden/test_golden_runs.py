@@ -82,6 +82,7 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "child.finished",
         "output.accepted",
         "output.rejected",
+        "hook.applied",
         "state.changed",
         "state.refused",
         "context.compacted",

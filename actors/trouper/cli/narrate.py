@@ -10,6 +10,7 @@ from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said
 from trouper.cli.line import Line as Line
 from trouper.cli.narrate_children import CHILD_SENTENCES
 from trouper.cli.narrate_control import CONTROL_SENTENCES
+from trouper.cli.narrate_hooks import HOOK_SENTENCES
 from trouper.cli.narrate_session import SESSION_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.narrate_tools import TOOL_SENTENCES
@@ -371,6 +372,7 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 # Those that need nothing of what was told before.
 _FURTHER: Mapping[type, Callable[..., Line]] = {
     **STATE_SENTENCES,
+    **HOOK_SENTENCES,
     **CONTROL_SENTENCES,
     **CHILD_SENTENCES,
     **SESSION_SENTENCES,

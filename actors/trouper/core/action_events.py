@@ -36,20 +36,22 @@ class ActionPlanned:
         effect: Its effect class.
         gate: ``free`` may run, ``person`` needs an approval, ``refused`` never runs (`refusal` tells the model why),
             ``limit`` was not looked at because the run had reached its limit, ``output`` runs nothing: it hands in
-            the final output.
+            the final output, ``hook`` was answered by a hook.
         identity: Digest of what the tool promises (name, schema, effect, gate, limits).
         digest: Keyed digest of that and the arguments; what an approval binds to.
         attempts: How often the tool may be tried.
         arguments: The arguments as read, None where they could not be read.
-        refusal: What the model is told where the call is refused.
+        refusal: What the model is told where the call is refused, or answered by a hook.
         permissions: What the run must have been granted, beside all else.
         authorize: Whether a callback must be asked just before it starts.
+        answer: How a hook answered it.
+        asked: The model's own arguments, where a hook changed them.
     """
 
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit", "output"] = "free"
+    gate: Literal["free", "person", "refused", "limit", "output", "hook"] = "free"
     identity: bytes = b""
     digest: bytes = b""
     attempts: int = 1
@@ -57,6 +59,8 @@ class ActionPlanned:
     refusal: Content[str | None] = None
     permissions: tuple[str, ...] = ()
     authorize: bool = False
+    answer: Literal["ok", "error"] | None = None
+    asked: Content[dict[str, Value] | None] = None
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -147,7 +151,7 @@ class ActionReceipted:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child", "output"] = (
+    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child", "output", "hook"] = (
         "returned"
     )
     text: Content[str] = ""

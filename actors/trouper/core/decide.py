@@ -13,10 +13,11 @@ from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
 from trouper.core.decide_children import children_first, waits_for_child
 from trouper.core.decide_control import deadline, hears, held_back
+from trouper.core.decide_hooks import after_call, after_reply, before_calls, before_request, halting, on_error
 from trouper.core.decide_output import ending, held_outputs
 from trouper.core.decide_session import abandon_summary, before_start
 from trouper.core.state import Action, RunState
-from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Step
+from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, RunHook, Step
 
 RULES = 1
 """Number of the rules below."""
@@ -36,19 +37,28 @@ def decide(state: RunState) -> tuple[Step, ...]:
     return (*deadline(state), *held_back(state, _going_on(state)))
 
 
+def hook_due(state: RunState) -> bool:
+    """Whether hooks of some point must be called now."""
+    return any(isinstance(step, RunHook) for step in decide(state))
+
+
 def _going_on(state: RunState) -> tuple[Step, ...]:
     if not state.started:
         return before_start(state.turn, state.control.start_at)
     if state.halt is not None and (first := children_first(state)) is not None:
         return first
     if state.halt is not None:
-        return (Fail(state.halt.kind, state.halt.message),)
+        return halting(state, state.halt)
+    if (hook := after_reply(state)) is not None:
+        return (hook,)
     if state.unplanned:
-        return tuple(Plan(name, _refusal(state, call.name)) for name, call in state.unplanned)
+        return before_calls(state, [Plan(name, _refusal(state, call.name)) for name, call in state.unplanned])
     if state.batch:
+        hook = after_call(state)
         grants = state.tools.grants
-        return (*(step for action in state.batch for step in action_steps(action, grants)), *held_outputs(state))
-    return _conversation(state)
+        steps = tuple(step for action in state.batch for step in action_steps(action, grants))
+        return (*steps, *held_outputs(state)) if hook is None else (*steps, hook)
+    return before_request(state, _conversation(state))
 
 
 def _at_limit(state: RunState) -> bool:
@@ -78,6 +88,8 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
     if heard := hears(state):
         return heard
     if call is not None:
+        if (hook := on_error(state)) is not None:
+            return (hook,)
         attempts = state.limits.model_attempts if state.limits else 1
         if call.phase == "failed" and (call.retry_at is None or call.attempt - call.spent >= attempts):
             return (Fail("model", call.message),)

@@ -37,8 +37,8 @@ def action_steps(action: Action, grants: tuple[str, ...] = ()) -> Iterator[Step]
     match action.phase:
         case Phase.PLANNED if action.gate == "output":
             return  # see decide_output
-        case Phase.PLANNED if action.gate in {"refused", "limit"}:
-            yield Close(name, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
+        case Phase.PLANNED if action.gate in {"refused", "limit", "hook"}:
+            yield _unmade(action)
         case Phase.PLANNED if lacks := missing(action.permissions, grants):
             yield Deny(name, lacks)
         case Phase.FORBIDDEN:
@@ -63,6 +63,12 @@ def action_steps(action: Action, grants: tuple[str, ...] = ()) -> Iterator[Step]
             yield _resolution(action)
         case _:
             return
+
+
+def _unmade(action: Action) -> Step:
+    if action.gate == "hook":
+        return Close(action.action, 0, action.answer or "ok", "hook", action.refusal or "")
+    return Close(action.action, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
 
 
 def _after_interruption(action: Action) -> Step:

@@ -38,6 +38,8 @@ from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.family import Parent
+from trouper.core.hook_events import HookApplied as HookApplied
+from trouper.core.hook_events import HookDone as HookDone
 from trouper.core.output_events import OutputAccepted as OutputAccepted
 from trouper.core.output_events import OutputRejected as OutputRejected
 from trouper.core.session import SessionTurn as SessionTurn
@@ -177,12 +179,14 @@ class ModelRequested:
         attempt: Number of the attempt, from 1.
         digest: Keyed digest over the digests of the messages, in order.
         closing: The last request of a run at its limit: no tools are offered.
+        model: Name of the model that is asked, where a hook chose another than the agent's own.
     """
 
     index: int
     attempt: int
     digest: bytes
     closing: bool = False
+    model: str = ""
 
 
 @event("model.responded", schema=1, driver=True)
@@ -291,9 +295,9 @@ class RunFailed:
     Attributes:
         kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off; ``output``:
             answer after answer could not be read as the output; ``incomplete``: evidence was missing to the end;
-            ``refused``: the model would not, or a filter stepped in; ``deadline``: its time was up; ``state``: the
-            named state that it was submitted with does not fit. None of them but the last is for good: a resume, a
-            raised limit or a later deadline lets the run go on.
+            ``refused``: the model would not, or a filter stepped in; ``deadline``: its time was up; ``hook``: a hook
+            said so, or raised; ``state``: the named state that it was submitted with does not fit. None of them but
+            the last is for good: a resume, a raised limit or a later deadline lets the run go on.
     """
 
     kind: FailureKind
@@ -342,6 +346,7 @@ REGISTRY = EventRegistry(
         DeadlineExtended,
         PauseRequested,
         ResumeRequested,
+        HookApplied,
         StateChanged,
         StateRefused,
         RunSignalled,

@@ -12,9 +12,10 @@ import attrs
 
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, ToolCall
-from trouper.core.evolve_actions import ACTION_STEPS, close_batch
+from trouper.core.evolve_actions import ACTION_STEPS, close_batch, without_reviews
 from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, asked, revived, unpaused
+from trouper.core.evolve_hooks import HOOK_STEPS
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
 from trouper.core.evolve_session import SESSION_STEPS
@@ -87,11 +88,10 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
 
 def _adopted(state: RunState, event: ev.DefinitionAdopted) -> RunState:
     return advanced(
-        state,
+        without_reviews(changed(state, terms=event.terms)),
         definition=event.definition,
         contract=event.contract,
         prose=event.prose,
-        terms=event.terms,
         drift=None,
         named=with_defaults(state.named, event.defaults),
     )
@@ -101,7 +101,7 @@ def _requested(state: RunState, event: ev.ModelRequested) -> RunState:
     first = event.attempt == 1
     return advanced(
         state,
-        model=ModelCall(event.index, event.attempt, "requested", event.closing, spent=_spent(state)),
+        model=ModelCall(event.index, event.attempt, "requested", event.closing, spent=_spent(state), model=event.model),
         # The last request of a run at its limit comes on top of the limit, so that "+3" later means three.
         steps=state.steps + (1 if first and not event.closing else 0),
         closing=event.closing,
@@ -158,7 +158,10 @@ def _content(value: Value) -> Content | None:
 def _failed(state: RunState, event: ev.ModelFailed) -> RunState:
     closing = state.model.closing if state.model else False
     message = known(event.message, "")
-    call = ModelCall(event.index, event.attempt, "failed", closing, event.retry_at, message, _spent(state))
+    model = state.model.model if state.model else ""
+    call = ModelCall(
+        event.index, event.attempt, "failed", closing, event.retry_at, message, _spent(state), model, event.status
+    )
     return advanced(state, model=call)
 
 
@@ -215,7 +218,11 @@ def _succeeded(state: RunState, _event: ev.RunSucceeded) -> RunState:
 
 
 def _run_failed(state: RunState, event: ev.RunFailed) -> RunState:
-    return _ended(state, RunPhase.FAILED, failure=event.kind, failure_message=known(event.message, ""))
+    why: dict[str, object] = {"failure": event.kind, "failure_message": known(event.message, "")}
+    if event.kind == "hook":
+        # Calls that were not made stay open: resumed, the run goes on with them, and asks its hooks again.
+        return advanced(state, phase=RunPhase.FAILED, **why)
+    return _ended(state, RunPhase.FAILED, **why)
 
 
 def _cancelled(state: RunState, _event: ev.RunCancelled) -> RunState:
@@ -225,6 +232,7 @@ def _cancelled(state: RunState, _event: ev.RunCancelled) -> RunState:
 _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
     **SESSION_STEPS,
+    **HOOK_STEPS,
     **STATE_STEPS,
     **TOOL_STEPS,
     **CONTROL_STEPS,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
 from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
@@ -27,7 +29,13 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         refusal=known(event.refusal, None),
         permissions=event.permissions,
         authorize=event.authorize,
+        asked=known(event.asked, None),
+        answer=event.answer,
     )
+    hooks = state.hooks
+    if event.action in hooks.calls:
+        calls = {name: edit for name, edit in hooks.calls.items() if name != event.action}
+        hooks = attrs.evolve(hooks, calls=calls)
     # Calls that are closed unseen, at the limit or on a cancel, are no step; nor is handing in the final output.
     looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and not state.stopping
     begun = any(not state.terms.hands_in(each.tool) for each in state.batch)
@@ -36,6 +44,7 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         batch=(*state.batch, action),
         unplanned=tuple(entry for entry in state.unplanned if entry[0] != event.action),
         steps=state.steps + (1 if looked_at and not begun else 0),
+        hooks=hooks,
     )
 
 
@@ -45,9 +54,29 @@ def change_action(state: RunState, name: str, change: Callable[[Action], Action]
         settled = tuple(change(action) if action.action == name else action for action in state.settled)
         return advanced(state, settled=settled)
     batch = tuple(change(action) if action.action == name else action for action in state.batch)
+    return close_batch(state, batch) if _all_over(state, batch) else advanced(state, batch=batch)
+
+
+def _all_over(state: RunState, batch: tuple[Action, ...]) -> bool:
+    """Whether every call of a reply is closed, and seen by the hooks that see it before the model does."""
     if state.unplanned or not batch or any(action.phase is not Phase.CLOSED for action in batch):
-        return advanced(state, batch=batch)
-    return close_batch(state, batch)
+        return False
+    hooked = "after_tool" in state.terms.hooks and not state.stopping
+    return not (hooked and any(action.unreviewed for action in batch))
+
+
+def after_review(state: RunState, name: str, answer: tuple[str, bool] | None) -> RunState:
+    """Hooks have seen a call's result, and maybe put another in its place."""
+    said: dict[str, object] = {} if answer is None else {"text": answer[0], "ok": answer[1], "parts": None}
+    return change_action(state, name, lambda action: changed(action, reviewed=True, **said))
+
+
+def without_reviews(state: RunState) -> RunState:
+    """After a change of definition: nobody may be left to wait for."""
+    if not _all_over(state, state.batch):
+        return state
+    state = close_batch(state, state.batch)
+    return changed(state, version=state.version - 1)
 
 
 def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
@@ -158,7 +187,8 @@ def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
 
 
 def _receipted(state: RunState, event: ev.ActionReceipted) -> RunState:
-    if event.outcome == "ok":
+    # What a hook says in place of a tool is no evidence that the tool did anything.
+    if event.outcome == "ok" and event.evidence != "hook":
         state = after_receipt(state, event.action)
     return change_action(
         state,

@@ -61,7 +61,7 @@ def revived(state: RunState) -> RunState:
     if call is not None:
         call = attrs.evolve(call, phase="lost", retry_at=None, spent=call.attempt)
     phase = RunPhase.RUNNING if state.started else RunPhase.SUBMITTED
-    return changed(state, phase=phase, failure=None, failure_message="", truncations=0, model=call)
+    return changed(state, phase=phase, failure=None, failure_message="", truncations=0, model=call, halt=None)
 
 
 def _deadline_passed(state: RunState, _event: ev.DeadlinePassed) -> RunState:

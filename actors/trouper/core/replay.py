@@ -103,6 +103,10 @@ def _passed(step: Step, event: ev.DeadlinePassed) -> bool:
     return isinstance(step, steps.PassDeadline) and step.not_before == event.deadline
 
 
+def _hooked(step: Step, event: ev.HookApplied) -> bool:
+    return isinstance(step, steps.RunHook) and (step.point, step.subject) == (event.point, event.subject)
+
+
 def _failed(step: Step, event: ev.RunFailed) -> bool:
     return isinstance(step, steps.Fail) and step.kind == event.kind
 
@@ -139,6 +143,7 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.ActionUnresolved: _doubted,
     ev.OutputAccepted: _accepted,
     ev.OutputRejected: _rejected,
+    ev.HookApplied: _hooked,
     ev.RunSucceeded: lambda step, _: isinstance(step, steps.Succeed),
     ev.RunFailed: _failed,
     ev.RunCancelled: lambda step, _: isinstance(step, steps.EndCancelled),

@@ -17,6 +17,7 @@ from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, FailureKind, Limits, Principal, Terms
 from trouper.core.family import ALONE, Child, Family
+from trouper.core.hooking import NO_HOOKS, HookState, replaced
 from trouper.core.session import Turn
 from trouper.core.tooling import NO_TOOLING, Denial, Tooling
 from trouper_journal import Erased, Value
@@ -79,7 +80,8 @@ class Action:
     Attributes:
         action: ``<model index>.<call index>``.
         arguments: What would run, or ran: the approver's edit where there was one.
-        original: The model's own arguments, where an approver edited them.
+        original: The arguments before, where an approver edited them.
+        asked: The model's own arguments, where a hook changed them.
         attempt: The last attempt started; 0 for none.
         losses: How many attempts do not count: lost with a process, or never begun.
         doubted: An attempt of a write was cut off, and nobody has found out since whether it took place.
@@ -93,12 +95,14 @@ class Action:
         denial: Why it may not run.
         verdict: What a person settled a doubt with.
         child: The run that it began, where it calls a sub-agent.
+        answer: How a hook answered the call in place of the tool, or None.
+        reviewed: Hooks have seen its result.
     """
 
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit", "output"]
+    gate: Literal["free", "person", "refused", "limit", "output", "hook"]
     identity: bytes
     digest: bytes
     attempts: int
@@ -114,6 +118,9 @@ class Action:
     query: Literal["absent", "unknown"] | None = None
     refusal: str | None = None
     original: Mapping[str, Value] | None = None
+    asked: Mapping[str, Value] | None = None
+    answer: Literal["ok", "error"] | None = None
+    reviewed: bool = False
     decision: Decision | None = None
     ok: bool | None = None
     text: str = ""
@@ -126,13 +133,20 @@ class Action:
     evidence: str | None = None
     child: Child | None = None
 
+    @property
+    def unreviewed(self) -> bool:
+        """Whether it was made, is over, and was not shown to hooks."""
+        return self.phase is Phase.CLOSED and self.attempt > 0 and not self.reviewed
+
 
 @frozen
 class ModelCall:
     """The model request that has no reply yet.
 
     Attributes:
-        spent: Attempts made before somebody resumed the run; they no longer count.
+        spent: Attempts made before somebody resumed the run, or a hook chose another model; they no longer count.
+        model: Name of the model that was asked, where it is not the agent's own.
+        status: HTTP status of the last failure; None where there was none.
     """
 
     index: int
@@ -142,13 +156,15 @@ class ModelCall:
     retry_at: int | None = None
     message: str = ""
     spent: int = 0
+    model: str = ""
+    status: int | None = None
 
 
 @frozen
 class Halt:
     """Why the run must fail, as was found outside of the rules and recorded."""
 
-    kind: Literal["state"]
+    kind: Literal["state", "hook"]
     message: str
 
 
@@ -198,6 +214,7 @@ class RunState:
         finish: Finish reason of the last reply.
         answer: How its answer stands.
         named: The named state, as plain values; never changed in place.
+        hooks: What hooks did.
         halt: Why the run must fail, where that was found outside of the rules.
         tools: What it may use.
         drift: What differs between the pinned definition and today's, while the run waits for that.
@@ -244,6 +261,7 @@ class RunState:
     tools: Tooling = NO_TOOLING
     control: Control = NO_CONTROL
     family: Family = ALONE
+    hooks: HookState = NO_HOOKS
 
     @property
     def ended(self) -> bool:
@@ -264,7 +282,7 @@ class RunState:
 
     @property
     def output(self) -> str | None:
-        """Text of the model's last reply, once the run has succeeded; a structured output as JSON text."""
+        """Text of the last reply as hooks left it, once the run has succeeded; a structured output as JSON text."""
         if self.phase is not RunPhase.SUCCEEDED:
             return None
         if self.answer.verdict == "accepted":
@@ -275,7 +293,9 @@ class RunState:
     def said(self) -> str:
         """Text of the model's last reply; of a refusal without any, the refusal."""
         last = next((message for message in reversed(self.messages) if isinstance(message, AI)), None)
-        return "" if last is None else text_of(last.content) or last.refusal or ""
+        if last is None:
+            return ""
+        return text_of(replaced(last, self.hooks.ops).content) or last.refusal or ""
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from trouper.core.hook_ops import Point
 from trouper.core.terms import FailureKind
 
 
@@ -69,6 +70,19 @@ class AbandonModel:
 
     index: int
     attempt: int
+
+
+@frozen
+class RunHook:
+    """Call the hooks of one point.
+
+    Attributes:
+        subject: What it is about (see `HookApplied`).
+    """
+
+    point: Point
+    subject: str
+    not_before: int | None = None
 
 
 @frozen
@@ -151,7 +165,7 @@ class Close:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["person", "not_started", "tool_error", "query", "child", "output"]
+    evidence: Literal["person", "not_started", "tool_error", "query", "child", "output", "hook"]
     text: str
 
 
@@ -206,6 +220,7 @@ Step: TypeAlias = (
     | PassDeadline
     | RequestModel
     | AbandonModel
+    | RunHook
     | Plan
     | AskApproval
     | Deny
@@ -227,5 +242,5 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    waits = Start | PassDeadline | Summarise | RequestModel | Expire | StartAction
+    waits = Start | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction
     return step.not_before if isinstance(step, waits) else None

@@ -10,7 +10,7 @@ from trouper.errors import DefinitionError
 from trouper_journal import Value
 
 FailureKind: TypeAlias = Literal[
-    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline"
+    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline", "hook"
 ]
 """Why a run failed; `RunFailed` says what each means."""
 

@@ -167,6 +167,16 @@ def state_refused(text: str, why: str) -> str:
     return f"The call returned, but what it wrote to the run's state was refused, and nothing of it kept: {why}\n{text}"
 
 
+def told(action: Action, text: str) -> str:
+    """A call's result, and what the model must know of how it came about."""
+    if action.original is not None:
+        return edited(action, text)
+    if action.asked is not None:
+        ran = json.dumps(action.arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+        return f"[the arguments were changed by a rule; what ran: {ran}]\n{text}"
+    return text
+
+
 def edited(action: Action, text: str) -> str:
     """The result of a call that ran with a person's arguments instead of the model's."""
     who = action.decision.by.id if action.decision and action.decision.by else "an approver"

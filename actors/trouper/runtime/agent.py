@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterable
 
 from trouper.core import events as ev
-from trouper.core.decide import decide
+from trouper.core.decide import decide, hook_due
 from trouper.core.decide_control import preempted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import MARKS, next_alarm, status
-from trouper.core.steps import QueryAction, StartAction, Step, due
+from trouper.core.steps import QueryAction, RunHook, StartAction, Step, due
 from trouper.errors import (
     ActorError,
     InvalidValue,
@@ -35,7 +35,7 @@ from trouper.runtime.domains import domain_of
 from trouper.runtime.flights import Flights
 from trouper.runtime.launches import Launch
 from trouper.runtime.planning import Planner, definition_writes
-from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
+from trouper.runtime.protocol import AgentMessage, Hooked, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper.runtime.sessions import session_writes
 from trouper.tools import defaults_of
@@ -68,7 +68,7 @@ class AgentActor(Actor[AgentMessage]):
 
     async def started(self) -> None:
         """Take the first turn."""
-        self._flights = Flights(self.run, self._desk, self.deliver)
+        self._flights = Flights(self.run, self._desk, self.deliver, self.context.start_task)
         self._ring()
 
     async def stopped(self) -> None:
@@ -139,6 +139,7 @@ class AgentActor(Actor[AgentMessage]):
         self._state = turn.state
         for launch in turn.launches:
             await self._flights.launch(launch, self._planner.agent, self._state)
+        self._flights.hooks.stop_unless(lambda: not self._desk.draining and hook_due(self._state))
         self._announce()
         return True
 
@@ -159,6 +160,7 @@ class AgentActor(Actor[AgentMessage]):
         if self._fresh:
             turn.add(await self._flights.orphans(turn.state))
         turn.busy = self._flights.alive_after(taken)
+        turn.hooked = self._flights.hooks.out and not any(isinstance(outcome, Hooked) for outcome in taken)
         await self._decide(turn)
         return turn
 
@@ -304,6 +306,8 @@ def _takes(step: Step, now: int, turn: _Turn) -> bool:
     moment = due(step)
     if moment is not None and moment > now:
         return False
+    if isinstance(step, RunHook):
+        return not turn.hooked
     # While a thread of an earlier attempt is alive no other attempt starts; its late outcome may spare it.
     return not (isinstance(step, StartAction | QueryAction) and step.action in turn.busy)
 
@@ -313,13 +317,15 @@ class _Turn:
 
     Attributes:
         busy: Actions of which something is still alive when the outcomes taken in are settled.
+        hooked: Whether hooks are being called.
     """
 
-    __slots__ = ("busy", "events", "launches", "state", "writes")
+    __slots__ = ("busy", "events", "hooked", "launches", "state", "writes")
 
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.busy: set[str] = set()
+        self.hooked = False
         self.events: list[object] = []
         self.launches: list[Launch] = []
         self.writes: list[Write] = []

@@ -13,7 +13,7 @@ from trouper.errors import ActorError
 from trouper.kit import ActorSystem, Ref, open_system
 from trouper.models import Model
 from trouper.runtime.approver import PeopleApprover
-from trouper.runtime.desk import Desk
+from trouper.runtime.desk import Desk, further_model
 from trouper.runtime.executor import Executor
 from trouper.runtime.model import ModelActor
 from trouper.runtime.protocol import AbandonAll, AbortAll, ModelMessage
@@ -161,7 +161,8 @@ class Company:
                 if id(model) not in hired:
                     actor = ModelActor(model, desk.broadcast, self._model_concurrency)
                     hired[id(model)] = await system.spawn(actor, name=f"model:{len(hired) + 1}", mailbox=_MAILBOX)
-            desk.models[agent.name] = hired[id(agent.model)]
+            for further, model in {"": agent.model, **agent.cast}.items():
+                desk.models[further_model(agent.name, further)] = hired[id(model)]
             if agent.history is not None and agent.history.summarise is not None:
                 desk.summarisers[agent.name] = hired[id(agent.history.summarise)]
             for tool in agent.tools:
@@ -183,7 +184,7 @@ class Company:
 def _models(agent: Agent) -> tuple[Model, ...]:
     """The models that an agent asks."""
     summarises = agent.history.summarise if agent.history is not None else None
-    return (agent.model,) if summarises is None else (agent.model, summarises)
+    return (agent.model, *agent.cast.values(), *(() if summarises is None else (summarises,)))
 
 
 async def _tell(telling: Awaitable[None]) -> None:

@@ -97,6 +97,12 @@ class Audience(Protocol):
         ...
 
 
+def further_model(agent: str, model: str) -> str:
+    """The key of one of an agent's models in `Desk.models`; its own, where ``model`` is empty."""
+    # The name of an agent has no colon in it.
+    return f"{agent}:{model}" if model else agent
+
+
 @define(eq=False)
 class Desk:
     """The shared surroundings of a runtime's actors.

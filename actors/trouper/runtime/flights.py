@@ -11,8 +11,9 @@ from trouper.core.exchange import ModelConfig
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ActorError, MailboxFull
 from trouper.kit import Ref
-from trouper.runtime.desk import Desk
-from trouper.runtime.launches import CallTool, Launch, SendRequest, SendSummary, StopModel, StopTool
+from trouper.runtime.desk import Desk, further_model
+from trouper.runtime.hook_flight import HookFlight, StartTask
+from trouper.runtime.launches import CallHooks, CallTool, Launch, SendRequest, SendSummary, StopModel, StopTool
 from trouper.runtime.plan_output import offered, settings
 from trouper.runtime.plan_session import lost_messages, summary_request
 from trouper.runtime.planning import conversation
@@ -29,6 +30,7 @@ from trouper.runtime.protocol import (
     Generate,
     Held,
     Holding,
+    Hooked,
     ModelMessage,
     Outcome,
     Query,
@@ -49,8 +51,9 @@ _HELD = frozenset({Phase.STARTED, Phase.INTERRUPTED, Phase.UNRESOLVED, Phase.REP
 class Flights:
     """The requests and attempts of one run that are out."""
 
-    def __init__(self, run: str, desk: Desk, deliver: Deliver) -> None:
+    def __init__(self, run: str, desk: Desk, deliver: Deliver, start: StartTask) -> None:
         self._run = run
+        self.hooks = HookFlight(desk, deliver, start)
         self._desk = desk
         self._deliver = deliver
         self._model: tuple[int, int] | None = None
@@ -58,11 +61,12 @@ class Flights:
         self._lingering: dict[str, str] = {}
         self._aborted: set[str] = set()
         self._agent = ""
+        self._further = ""
 
     @property
     def any(self) -> bool:
         """Whether an outcome is still to come."""
-        return self._model is not None or bool(self._actions) or bool(self._lingering)
+        return self._model is not None or bool(self._actions) or bool(self._lingering) or self.hooks.out
 
     def busy(self, action: str) -> bool:
         """Whether something of this action is still alive."""
@@ -86,6 +90,7 @@ class Flights:
         self._agent = state.agent
         events: list[object] = []
         call = state.model
+        self._further = call.model if call is not None else ""
         asking = call is not None and call.phase == "requested" and self._model is None
         if call is not None and asking and not await self._finds_call(call.index, call.attempt):
             events.append(ev.ModelLost(call.index, call.attempt, "restart"))
@@ -131,8 +136,9 @@ class Flights:
         return True
 
     def _model_for(self, index: int) -> Ref[ModelMessage] | None:
-        desk = self._desk
-        return (desk.summarisers if index == SUMMARY else desk.models).get(self._agent)
+        if index == SUMMARY:
+            return self._desk.summarisers.get(self._agent)
+        return self._desk.models.get(further_model(self._agent, self._further))
 
     async def _executor_holds(self, action: Action) -> Held:
         executor = self._desk.executors.get((self._agent, action.tool))
@@ -152,6 +158,8 @@ class Flights:
                 await self._call(launch, agent, state)
             case SendSummary():
                 await self._summarise(launch, state)
+            case CallHooks(step) if agent is not None:
+                self.hooks.begin(step, agent, state)
             case StopModel():
                 model = None if self._model is None else self._model_for(self._model[0])
                 self._model = None
@@ -164,7 +172,7 @@ class Flights:
                 return
 
     async def _send(self, launch: SendRequest, agent: Agent, state: RunState) -> None:
-        self._model = (launch.index, launch.attempt)
+        self._model, self._further = (launch.index, launch.attempt), launch.model
         request = Generate(
             self._run,
             launch.index,
@@ -175,7 +183,7 @@ class Flights:
             self._deliver,
         )
         try:
-            await _hand(self._desk.models[agent.name], request)
+            await _hand(self._desk.models[further_model(agent.name, launch.model)], request)
         except ActorError as error:
             self._deliver(Replied(launch.index, launch.attempt, None, error))
 
@@ -215,6 +223,8 @@ class Flights:
                 if self._model == (index, attempt) and model is not None:
                     self._model = None
                     await _hand(model, ReplySettled(self._run, index, attempt))
+            case Hooked():
+                self.hooks.settle()
             case Answered(action, attempt):
                 await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
             case Acted(action, attempt, late=True):

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from trouper.core.steps import RunHook
 from trouper.tools import Tool
 from trouper_journal import Write
 
@@ -18,6 +19,7 @@ class SendRequest:
     index: int
     attempt: int
     closing: bool
+    model: str = ""
 
 
 @frozen
@@ -39,6 +41,13 @@ class CallTool:
 
 
 @frozen
+class CallHooks:
+    """Call the hooks of a point."""
+
+    step: RunHook
+
+
+@frozen
 class StopModel:
     """Stop waiting for a reply."""
 
@@ -51,7 +60,7 @@ class StopTool:
     tool: str
 
 
-Launch: TypeAlias = SendRequest | SendSummary | CallTool | StopModel | StopTool
+Launch: TypeAlias = SendRequest | SendSummary | CallTool | CallHooks | StopModel | StopTool
 
 
 @frozen

@@ -105,7 +105,7 @@ class ModelActor(Actor[ModelMessage]):
         except outcome_types() as error:
             if is_fatal(error):
                 raise
-            if (ours := _our_cancellation(error)) is not None:
+            if (ours := our_cancellation(error)) is not None:
                 raise ours from None
             told = f"model {self._model.name}: it let {type(error).__name__} escape, of a cancellation of its own"
             return Replied(message.index, message.attempt, None, ModelError(told))
@@ -128,7 +128,7 @@ class ModelActor(Actor[ModelMessage]):
         raise ModelError(f"model {self._model.name}: its stream ended before its reply was complete", retryable=True)
 
 
-def _our_cancellation(error: BaseException) -> BaseException | None:
+def our_cancellation(error: BaseException) -> BaseException | None:
     """What of an exception is the end of this task; what else came out meanwhile interests nobody any more."""
     if trio.current_effective_deadline() > -math.inf:
         return None

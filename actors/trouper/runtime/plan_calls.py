@@ -15,6 +15,7 @@ from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.events import AskedCall
 from trouper.core.family import DEPTH
+from trouper.core.hooking import CallEdit
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError
 from trouper.runtime.children import begin_child
@@ -24,7 +25,7 @@ from trouper.runtime.plan_output import plan_output_call
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.sub_agents import SubAgent
-from trouper.tools import Authorize, AuthorizeRequest, Tool, ask_authorize
+from trouper.tools import Authorize, AuthorizeRequest, Tool, ask_authorize, parse_arguments
 from trouper_journal import Value
 
 
@@ -60,12 +61,17 @@ class CallPlanner:
             return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)
         if state.terms.hands_in(asked.name):
             return plan_output_call(step.action, asked)
+        edit = state.hooks.calls.get(step.action, CallEdit())
+        if edit.answer is not None:
+            answer: Literal["ok", "error"] = "ok" if edit.ok else "error"
+            return ev.ActionPlanned(step.action, asked.name, effect, "hook", refusal=edit.answer, answer=answer)
         if tool is None or self.agent is None:
             return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
         if isinstance(tool, SubAgent) and len(state.path) >= DEPTH:
             return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=child_wording.TOO_DEEP)
         try:
-            arguments = tool.read(asked.arguments)
+            original = tool.read(asked.arguments) if edit.arguments is None else readable(asked.arguments)
+            arguments = original if edit.arguments is None else dict(edit.arguments)
             self.values[step.action] = tool.validate(arguments)
         except ArgumentsError as error:
             return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=str(error))
@@ -81,6 +87,7 @@ class CallPlanner:
             arguments,
             permissions=tool.options.permissions,
             authorize=self._authorizes(tool),
+            asked=original if edit.arguments is not None else None,
         )
 
     def _authorizes(self, tool: Tool) -> bool:
@@ -226,3 +233,11 @@ class CallPlanner:
             self._authorizes(tool),
         )
         return (*lapse, replanned)
+
+
+def readable(raw: str) -> dict[str, Value]:
+    """A model's arguments as far as they can be read."""
+    try:
+        return parse_arguments(raw)
+    except ArgumentsError:
+        return {}

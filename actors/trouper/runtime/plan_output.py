@@ -12,6 +12,7 @@ from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import AskedCall
 from trouper.core.exchange import ModelConfig
+from trouper.core.hooking import replaced
 from trouper.core.state import Phase, RunState
 from trouper.errors import ArgumentsError
 from trouper.tools import parse_arguments
@@ -40,7 +41,7 @@ def check_output(agent: Agent, state: RunState, index: int) -> object:
             action, fit = read
             return ev.OutputAccepted(index, action, fit.value)
         return ev.OutputRejected(index, "invalid", read.reason)
-    found = answering.read_text(text_of(reply.content), truncated=state.truncated)
+    found = answering.read_text(text_of(replaced(reply, state.hooks.ops).content), truncated=state.truncated)
     if isinstance(found, Fit):
         return ev.OutputAccepted(index, None, found.value)
     return ev.OutputRejected(index, "invalid", found.reason)

@@ -18,11 +18,12 @@ from trouper.core.decide import RULES
 from trouper.core.digests import request_digest
 from trouper.core.evolve import evolve
 from trouper.core.evolve_session import lead_of
+from trouper.core.hooking import shown
 from trouper.core.state import RunState
 from trouper.core.steps import Step
 from trouper.runtime.children import cancel_child
 from trouper.runtime.desk import Desk
-from trouper.runtime.launches import NOTHING, Plan, SendRequest, StopModel
+from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
 from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.runtime.plan_session import TurnPlanner
@@ -57,8 +58,12 @@ class Planner:
                 return await self._start(state)
             case st.RequestModel(index, attempt, closing):
                 digest = request_digest(state.chain, state.definition, closing)
-                event = ev.ModelRequested(index, attempt, digest, closing)
-                return Plan((event,), (SendRequest(index, attempt, closing),))
+                chosen = state.hooks.chosen(index)
+                model = chosen if self.agent is not None and chosen in self.agent.cast else ""
+                event = ev.ModelRequested(index, attempt, digest, closing, model)
+                return Plan((event,), (SendRequest(index, attempt, closing, model),))
+            case st.RunHook():
+                return Plan((), (CallHooks(step),))
             case st.Summarise(attempt):
                 return await self.turns.summarise(state, attempt)
             case st.Compact():
@@ -167,8 +172,14 @@ def definition_writes(desk: Desk, agent: Agent) -> tuple[Write, ...]:
 
 async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool) -> tuple[Message, ...]:
     """What is sent: instructions, what the run starts from, its own messages, and at its limit the word to wrap up."""
-    lead = lead_of(state)
+    middle = await whole_history(desk, state)
+    if state.hooks.ops:
+        middle = shown(middle, state.hooks.ops)
+    return (*briefing(agent), *middle, *((wrap_up(agent),) if closing else ()))
+
+
+async def whole_history(desk: Desk, state: RunState) -> tuple[Message, ...]:
+    """What the run starts from, and its own messages, as nothing was done to them."""
     before = await desk.histories.messages(state.base)
-    if lead is not None:
-        before = (lead, *before)
-    return (*briefing(agent), *before, *state.messages, *((wrap_up(agent),) if closing else ()))
+    lead = lead_of(state)
+    return (*before, *state.messages) if lead is None else (lead, *before, *state.messages)

@@ -14,6 +14,8 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
+from trouper.core.hook_events import HookDone
+from trouper.core.hook_ops import Point
 from trouper.kit import Request, Terminated
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Tool
 
@@ -242,5 +244,26 @@ class Answered:
     shown: Shown | None = None
 
 
-Outcome: TypeAlias = Replied | Acted | Answered
+@frozen
+class Hooked:
+    """The hooks of one point were called.
+
+    Attributes:
+        point: Where in the run.
+        subject: What it was about (see `trouper.core.hook_events.HookApplied`).
+        chain: Digest over the messages that they were shown.
+        done: What each asked for.
+        updates: What each wrote to the named state, by its name.
+        failed: Why the run must fail; empty where it need not.
+    """
+
+    point: Point
+    subject: str
+    chain: bytes
+    done: tuple[HookDone, ...] = ()
+    updates: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    failed: str = ""
+
+
+Outcome: TypeAlias = Replied | Acted | Answered | Hooked
 Deliver: TypeAlias = Callable[[Outcome], None]

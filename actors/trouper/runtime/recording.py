@@ -13,7 +13,8 @@ from trouper.core.action_events import Cause
 from trouper.core.conversation import text as text_of
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError, InvalidValue, ModelError
-from trouper.runtime.protocol import SUMMARY, Acted, Answered, Outcome, Replied
+from trouper.runtime.protocol import SUMMARY, Acted, Answered, Hooked, Outcome, Replied
+from trouper.runtime.record_hooks import hooked
 from trouper.tools import StateKeys, changes
 from trouper_journal import Value
 
@@ -77,6 +78,8 @@ class Recorder:
                 yield from self._acted(state, outcome)
             case Answered():
                 yield from self._answered(state, outcome)
+            case Hooked():
+                yield from hooked(state, outcome, self._keys(state.agent))
 
     def _replied(self, state: RunState, outcome: Replied) -> Iterator[object]:
         if outcome.index == SUMMARY:
@@ -214,15 +217,13 @@ class Recorder:
 def _receipt(
     action: Action, outcome: Acted | Answered, evidence: Literal["returned", "late", "query"]
 ) -> ev.ActionReceipted:
-    text, more = outcome.text, outcome.shown
-    if action.original is not None:
-        text = wording.edited(action, text)
+    text, more = wording.told(action, outcome.text), outcome.shown
     receipt = ev.ActionReceipted(outcome.action, outcome.attempt, "ok", evidence, text, outcome.value)
     if more is None:
         return receipt
     parts: list[Value] = [dict(part) for part in more.parts]
-    if parts and action.original is not None:
-        parts.insert(0, {"type": "text", "text": wording.edited(action, "")})
+    if parts and (note := wording.told(action, "")):
+        parts.insert(0, {"type": "text", "text": note})
     return evolve(receipt, parts=parts or None, artifact=more.artifact, cut=more.cut)
 
 
@@ -234,3 +235,5 @@ def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
             return Replied(outcome.index, outcome.attempt, None, ModelError(f"reply refused: {said}"))
         case Acted() | Answered():
             return evolve(outcome, text=f"[{said}]", value=None, update={}, shown=None)
+        case Hooked():
+            return evolve(outcome, done=(), updates=(), failed=f"hooks: {said}")

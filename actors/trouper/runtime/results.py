@@ -9,6 +9,7 @@ from attrs import frozen
 
 from trouper.core.conversation import Message
 from trouper.core.family import Child
+from trouper.core.history import closed_history
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
 from trouper.errors import (
@@ -74,7 +75,8 @@ def result_of(state: RunState, output: object = None, named: Mapping[str, Any] =
         status=status(state).label,
         output=output,
         text=state.said,
-        messages=state.messages,
+        # Calls that a failed run has left open get an answer here, so that whoever goes on from it can.
+        messages=closed_history(state) if state.ended else state.messages,
         usage=state.usage,
         steps=state.steps,
         finish_reason=state.finish,

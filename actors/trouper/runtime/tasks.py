@@ -133,7 +133,7 @@ def messages_of(run: str, given: str | Sequence[Message]) -> tuple[Message, ...]
     if not isinstance(anything, Sequence):
         raise InvalidValue("input", f"{type(given).__name__} is neither a text nor a sequence of messages")
     for number, message in enumerate(given):
-        _check_message(message, f"input[{number}]")
+        check_message(message, f"input[{number}]")
     if not given:
         raise InvalidValue("input", "is empty: give a text, or at least one message")
     named = [
@@ -163,7 +163,12 @@ def said_digest(salt: bytes, messages: Sequence[Message]) -> bytes:
     return content_digest(salt, [message_value(message) for message in messages])
 
 
-def _check_message(message: object, path: str) -> None:
+def check_message(message: object, path: str) -> None:
+    """Refuse what is no message, or cannot be journaled.
+
+    Raises:
+        InvalidValue: It is none.
+    """
     if not isinstance(message, System | Human | AI | ToolMessage):
         raise InvalidValue(path, f"{type(message).__name__} is not a message")
     if isinstance(message.content, tuple):

@@ -1,0 +1,64 @@
+"""Sentences about hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from trouper.cli.line import ERASED_TEXT, Line
+from trouper.cli.text import clean, cut, quoted, value_text
+from trouper.core.events import HookApplied, HookDone
+from trouper.core.hook_ops import Answer, Drop, Fail, Insert, Op, Replace, Reply, SetArguments, Spend, UseModel
+from trouper_journal import Erased
+
+_WHEN = {
+    "before_model": "before request",
+    "after_model": "behind reply",
+    "before_tool": "before call",
+    "after_tool": "behind call",
+    "on_error": "about the failure of request",
+}
+
+
+def _applied(event: HookApplied, limit: int | None) -> Line:
+    when = f"{_WHEN[event.point]} {clean(event.subject)}"
+    if isinstance(event.done, Erased):
+        return Line("hooks", f"{when}: {ERASED_TEXT}", "bad" if event.failed else "")
+    said = "; ".join(_done(done, limit) for done in event.done) or "nothing to change"
+    if not event.failed:
+        return Line("hooks", f"{when}: {said}")
+    why = ERASED_TEXT if isinstance(event.reason, Erased) else quoted(event.reason, limit)
+    return Line("hooks", f"{when} end the run as failed: {why}", "bad")
+
+
+def _done(done: HookDone, limit: int | None) -> str:
+    if done.error is not None:
+        return f"{clean(done.hook)} failed and says nothing: {quoted(done.error, limit)}"
+    return f"{clean(done.hook)} {', '.join(_op(op, limit) for op in done.ops)}"
+
+
+def _op(op: Op, limit: int | None) -> str:
+    match op:
+        case Drop(ids, through):
+            behind = f"all through {clean(through)}" if through else ""
+            return f"drops {clean(cut(', '.join(ids), limit))}{behind}"
+        case Insert(message):
+            return f"inserts {clean(message.id)}"
+        case Replace(message):
+            return f"replaces {clean(message.id)}"
+        case UseModel(name, reason):
+            return f"chooses model {clean(name)}: {quoted(reason, limit)}" if reason else f"chooses model {clean(name)}"
+        case SetArguments(arguments):
+            return f"changes the arguments to {value_text(arguments, limit)}"
+        case Answer(text):
+            return f"answers {quoted(text, limit)}"
+        case Reply():
+            return "answers for the model"
+        case Spend(model):
+            return f"asked model {clean(model)}"
+        case Fail(reason):
+            return f"fails the run: {quoted(reason, limit)}"
+        case _:
+            return "writes to the state"
+
+
+HOOK_SENTENCES: Mapping[type, Callable[..., Line]] = {HookApplied: _applied}

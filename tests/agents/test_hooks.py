@@ -1,0 +1,502 @@
+"""Hooks: what they are shown, what they may change, and that each is called once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+import pytest
+import trio
+from tests.agents.office import asks, of, office, pending, told, types
+
+from trouper import AI, Agent, Human, Limits, StateKey
+from trouper.core.events import ActionPlanned, ActionReceipted, HookApplied, ModelRequested, StateChanged
+from trouper.errors import DefinitionError, ModelError, RunFailed
+from trouper.hooks import (
+    Answer,
+    Call,
+    CallResult,
+    Drop,
+    Fail,
+    Hook,
+    Insert,
+    ModelFailure,
+    Replace,
+    Reply,
+    SetArguments,
+    Update,
+    UseModel,
+    View,
+)
+from trouper.hooks._hook import Asked
+from trouper.testing import ScriptedModel, call
+from trouper.testing._answers import Answer as Answered
+
+Does: TypeAlias = Callable[..., Asked]
+
+
+class Before(Hook):
+    """Calls a function before each model call."""
+
+    def __init__(self, does: Does) -> None:
+        self.does = does
+        self.seen: list[View] = []
+
+    async def before_model(self, view: View) -> Asked:
+        self.seen.append(view)
+        return self.does(view)
+
+
+class After(Hook):
+    def __init__(self, does: Does) -> None:
+        self.does = does
+
+    def after_model(self, view: View, reply: AI) -> Asked:
+        return self.does(view, reply)
+
+
+class BeforeTool(Hook):
+    def __init__(self, does: Does) -> None:
+        self.does = does
+        self.seen: list[Call] = []
+
+    def before_tool(self, view: View, call: Call) -> Asked:
+        self.seen.append(call)
+        return self.does(view, call)
+
+
+class AfterTool(Hook):
+    def __init__(self, does: Does) -> None:
+        self.does = does
+        self.seen: list[CallResult] = []
+
+    async def after_tool(self, view: View, call: Call, result: CallResult) -> Asked:
+        self.seen.append(result)
+        return self.does(view, call, result)
+
+
+class OnError(Hook):
+    def __init__(self, does: Does) -> None:
+        self.does = does
+        self.seen: list[ModelFailure] = []
+
+    async def on_error(self, view: View, error: ModelFailure) -> Asked:
+        self.seen.append(error)
+        return self.does(view, error)
+
+
+def contents(messages: Sequence[object]) -> list[object]:
+    return [message["content"] for message in messages if isinstance(message, dict)]
+
+
+async def test_hooks_before_the_model_change_what_it_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    def first(view: View) -> Asked:
+        if view.index == 0:
+            return [Insert(Human("", "before all"), after=""), Replace(Human(view.messages[0].id, "asked mildly"))]
+        return Drop([view.messages[0].id])
+
+    def second(view: View) -> Asked:
+        return Insert(Human("", f"seen {len(view.messages)}")) if view.index == 0 else None
+
+    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
+        hooks = [Before(first), Before(second)]
+        async with desk.open(attrs.evolve(desk.agent(), hooks=hooks)) as runtime:
+            run = await runtime.submit("desk", "ask rudely")
+            result = await run.wait()
+            # The record is what it would be without hooks.
+            assert [message.role for message in result.messages] == ["human", "ai", "tool", "ai"]
+            assert result.messages[0].content == "ask rudely"
+            assert [len(hook.seen) for hook in hooks] == [2, 2]
+            applied = await of(run, HookApplied)
+            assert [(event.point, event.subject) for event in applied] == [("before_model", "0"), ("before_model", "1")]
+        shown, again = (request.messages for request in desk.stub.requests)
+        assert contents(shown) == ["Do what is asked.", "before all", "asked mildly", "seen 2"]
+        assert contents(again)[:3] == ["Do what is asked.", "asked mildly", "seen 2"]
+        assert told(again) == ["added 1"]
+
+
+async def test_the_request_digest_covers_what_the_model_saw(tmp_path: Path) -> None:
+    digests: set[bytes] = set()
+    for text in ("a", "b", "a"):
+        folder = tmp_path / f"{len(digests)}{text}"
+        folder.mkdir(exist_ok=True)
+        async with office(folder, ["done"]) as desk:
+            hook = Before(lambda view, text=text: Insert(Human("x", text)))
+            async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
+                run = await runtime.submit("desk", "go")
+                await run.wait()
+                (requested,) = await of(run, ModelRequested)
+                state = await run.state()
+                assert requested.digest != b""
+                assert len(state.hooks.ops) == 1
+                digests.add(requested.digest)
+    # Salts differ from run to run, so that the same text gives another digest too; each covers its own.
+    assert len(digests) == 3
+
+
+async def test_an_agent_without_hooks_has_not_one_event_more(tmp_path: Path) -> None:
+    async with office(tmp_path, ["done"]) as desk, desk.open() as runtime:
+        run = await runtime.submit("desk", "go")
+        await run.wait()
+        assert await types(run) == [
+            "run.submitted",
+            "run.started",
+            "model.requested",
+            "model.responded",
+            "run.succeeded",
+        ]
+        assert "hooks" not in desk.agent().definition.contract
+
+
+async def test_a_hook_answers_for_the_model_and_picks_another(tmp_path: Path) -> None:
+    def pick(view: View) -> Asked:
+        return UseModel("cheap", "it is easy") if view.index == 0 else Reply(AI("", "that will do"))
+
+    async with office(tmp_path, [], lambda world: [world.adder()]) as desk:
+        with ScriptedModel([call("add", n=4)], name="cheap") as cheap:
+            agent = attrs.evolve(desk.agent(), hooks=[Before(pick)], models={"cheap": cheap})
+            async with desk.open(agent) as runtime:
+                run = await runtime.submit("desk", "go")
+                result = await run.wait()
+                assert result.output == "that will do"
+                assert result.finish_reason == "hook"
+                assert desk.world.effects == ["add 4"]
+                (requested,) = await of(run, ModelRequested)
+                assert requested.model == "cheap"
+                assert result.steps == 3
+
+
+async def test_a_model_that_a_hook_answers_for_comes_to_the_limit_too(tmp_path: Path) -> None:
+    for number, on_limit in enumerate(("raise", "finish")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with office(folder, [], lambda world: [world.adder()]) as desk:
+            hook = Before(lambda view: Reply(call("add", n=view.index)))
+            agent = attrs.evolve(desk.agent(limits=Limits(5, on_limit)), hooks=[hook])  # type: ignore[arg-type]  # one of two
+            async with desk.open(agent) as runtime:
+                run = await runtime.submit("desk", "go")
+                with trio.fail_after(20):
+                    await runtime.wait_ended(run.id)
+                assert len(desk.world.effects) == 2
+
+
+async def test_hooks_behind_the_model_change_the_output(tmp_path: Path) -> None:
+    def mask(view: View, reply: AI) -> Asked:
+        assert view.messages[-1] == reply
+        return Replace(attrs.evolve(reply, content="[masked]"))
+
+    async with (
+        office(tmp_path, ["the secret"]) as desk,
+        desk.open(attrs.evolve(desk.agent(), hooks=[After(mask)])) as runtime,
+    ):
+        result = await (await runtime.submit("desk", "go")).wait()
+        assert result.output == "[masked]"
+
+
+async def test_changed_arguments_are_checked_approved_and_digested_as_the_models_would_be(tmp_path: Path) -> None:
+    def cap(view: View, call: Call) -> Asked:
+        assert call.arguments is not None
+        return SetArguments({"to": "maria@example.org"}) if call.tool == "send_email" else None
+
+    async with office(
+        tmp_path, [asks(("send_email", {"to": "eve@example.org"})), "done"], lambda w: [w.mailer()]
+    ) as desk:
+        hooks = [BeforeTool(cap), BeforeTool(lambda view, call: None)]
+        async with desk.open(attrs.evolve(desk.agent(), hooks=hooks)) as runtime:
+            run = await runtime.submit("desk", "go")
+            (asked,) = await pending(runtime)
+            assert asked.arguments == {"to": "maria@example.org"}
+            await runtime.approve(asked.action, by="maria", digest=asked.digest)
+            await run.wait()
+            assert desk.world.effects == ["mail maria@example.org"]
+            (planned,) = await of(run, ActionPlanned)
+            assert planned.asked == {"to": "eve@example.org"}
+            # The second hook saw what the first had made of the call.
+            assert hooks[1].seen[0].arguments == {"to": "maria@example.org"}
+        (answer,) = told(desk.stub.requests[-1].messages)
+        assert 'what ran: {"to":"maria@example.org"}' in str(answer)
+
+
+async def test_arguments_that_do_not_fit_are_refused_as_the_models_would_be(tmp_path: Path) -> None:
+    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
+        hook = BeforeTool(lambda view, call: SetArguments({"n": "many"}))
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
+            run = await runtime.submit("desk", "go")
+            await run.wait()
+            assert desk.world.effects == []
+            (receipt,) = await of(run, ActionReceipted)
+            assert "n: Input should be a valid integer" in str(receipt.text)
+
+
+async def test_a_hook_answers_calls_in_order_and_one_at_a_time(tmp_path: Path) -> None:
+    script: list[Answered] = [asks(*(("add", {"n": n}) for n in range(4))), "done"]
+
+    def two(view: View, call: Call) -> Asked:
+        return Answer("enough", ok=False) if view.passed.get("add", 0) >= 2 else None
+
+    async with office(tmp_path, script, lambda world: [world.adder()]) as desk:
+        hook = BeforeTool(two)
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
+            run = await runtime.submit("desk", "go")
+            await run.wait()
+            assert sorted(desk.world.effects) == ["add 0", "add 1"]
+            assert [call.action for call in hook.seen] == ["0.0", "0.1", "0.2", "0.3"]
+            receipts = {each.action: (each.outcome, each.evidence) for each in await of(run, ActionReceipted)}
+            assert receipts["0.2"] == receipts["0.3"] == ("error", "hook")
+        assert told(desk.stub.requests[-1].messages) == ["added 0", "added 1", "enough", "enough"]
+
+
+async def test_hooks_see_results_before_the_model_does(tmp_path: Path) -> None:
+    def mask(view: View, call: Call, result: CallResult) -> Asked:
+        return Answer(result.text.replace("added", "***"), ok=result.ok)
+
+    async with office(tmp_path, [asks(("add", {"n": 1}), ("add", {"n": 2})), "done"], lambda w: [w.adder()]) as desk:
+        first, second = AfterTool(mask), AfterTool(lambda view, call, result: None)
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[first, second])) as runtime:
+            run = await runtime.submit("desk", "go")
+            await run.wait()
+            # What the tool said stands in the record.
+            assert sorted(str(receipt.text) for receipt in await of(run, ActionReceipted)) == ["added 1", "added 2"]
+            assert {result.text for result in second.seen} == {"*** 1", "*** 2"}
+        assert told(desk.stub.requests[-1].messages) == ["*** 1", "*** 2"]
+
+
+async def test_hooks_write_to_the_named_state(tmp_path: Path) -> None:
+    keys = {"seen": StateKey(list[int], "append")}
+
+    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
+        hooks = [
+            Before(lambda view: Update({"seen": view.index})),
+            Before(lambda view: Update({"seen": 10 + len(view.state["seen"])})),
+        ]
+        async with desk.open(attrs.evolve(desk.agent(), hooks=hooks, state=keys)) as runtime:
+            run = await runtime.submit("desk", "go")
+            result = await run.wait()
+            assert result.state["seen"] == [0, 10, 1, 12]
+            assert {change.source for change in await of(run, StateChanged)} == {"hook"}
+
+
+async def test_an_error_can_be_answered_with_another_model(tmp_path: Path) -> None:
+    broken = ScriptedModel([ModelError("down", status=503)], name="broken")
+    second = ScriptedModel([ModelError("also down")], name="second")
+
+    def other(view: View, error: ModelFailure) -> Asked:
+        return UseModel("second" if error.model == "" else "third", error.message)
+
+    async with office(tmp_path, ["done"]) as desk:
+        hook = OnError(other)
+        agent = attrs.evolve(desk.agent(), model=broken, hooks=[hook], models={"second": second, "third": desk.model()})
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            result = await run.wait()
+            assert result.output == "done"
+            assert [event.model for event in await of(run, ModelRequested)] == ["", "second", "third"]
+            assert [(error.status, error.final, error.attempt) for error in hook.seen] == [
+                (503, True, 1),
+                (None, True, 2),
+            ]
+
+
+async def test_a_model_that_failed_is_not_asked_again_because_a_hook_says_so(tmp_path: Path) -> None:
+    broken = ScriptedModel([ModelError("down")] * 3, name="broken")
+    async with office(tmp_path, []) as desk:
+        hook = OnError(lambda view, error: UseModel("same"))
+        agent = attrs.evolve(desk.agent(), model=broken, hooks=[hook], models={"same": broken})
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            with pytest.raises(RunFailed, match="down"):
+                await run.wait()
+            assert len(broken.requests) == 2
+
+
+async def test_a_hook_that_raises_fails_the_run_which_can_be_resumed(tmp_path: Path) -> None:
+    broken = True
+
+    def maybe(*_: object) -> Asked:
+        if broken:
+            raise RuntimeError("not today")
+        return None
+
+    kinds: list[Callable[[Does], Hook]] = [Before, After, BeforeTool, AfterTool]
+    for number, kind in enumerate(kinds):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        broken = True
+        async with (
+            office(folder, [asks(("add", {"n": 1}), ("add", {"n": 2})), "done"], lambda w: [w.adder()]) as desk,
+            desk.open(attrs.evolve(desk.agent(), hooks=[kind(maybe)])) as runtime,
+        ):
+            run = await runtime.submit("desk", "go")
+            with pytest.raises(RunFailed, match=r"it raised RuntimeError: not today"):
+                await run.wait()
+            broken = False
+            await runtime.resume(run.id)
+            result = await run.wait()
+            assert result.output == "done"
+            assert sorted(desk.world.effects) == ["add 1", "add 2"]
+
+
+async def test_a_hook_about_errors_that_raises_counts_as_having_said_nothing(tmp_path: Path) -> None:
+    def fail(*_: object) -> Asked:
+        raise RuntimeError("hm")
+
+    model = ScriptedModel([ModelError("busy", retryable=True, retry_after=0), "done"])
+    async with office(tmp_path, []) as desk:
+        agent = attrs.evolve(desk.agent(), model=model, hooks=[OnError(fail)])
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            assert (await run.wait()).output == "done"
+            (applied,) = await of(run, HookApplied)
+            assert not applied.failed
+            assert "hm" in str(applied.done)
+
+
+async def test_a_hook_has_bounded_time(tmp_path: Path) -> None:
+    class Slow(Hook):
+        timeout = 0.05
+
+        async def before_model(self, view: View) -> None:
+            await trio.sleep_forever()
+
+    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Slow()])) as runtime:
+        run = await runtime.submit("desk", "go")
+        with pytest.raises(RunFailed, match=r"hook Slow, before_model 0: it took longer than 0.05 s"):
+            await run.wait()
+
+
+async def test_a_hook_fails_the_run_with_its_reason(tmp_path: Path) -> None:
+    async with office(tmp_path, [asks(("add", {"n": 1}))], lambda world: [world.adder()]) as desk:
+        hook = BeforeTool(lambda view, call: Fail("that is not for you"))
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
+            run = await runtime.submit("desk", "go")
+            with pytest.raises(RunFailed, match="that is not for you"):
+                await run.wait()
+            assert desk.world.effects == []
+
+
+@pytest.mark.parametrize(
+    ("does", "complaint"),
+    [
+        (lambda view: Drop(["nowhere"]), "no message 'nowhere' is shown"),
+        (lambda view: Replace(Human("nowhere", "x")), "no message 'nowhere' is shown"),
+        (lambda view: Replace(AI(view.messages[0].id, "x")), "must stay of its kind"),
+        (lambda view: Insert(Human(view.messages[0].id, "x")), "already"),
+        (lambda view: Insert(Human("", "x"), after="nowhere"), "nothing can stand behind it"),
+        (lambda view: Insert(call("add", n=1)) if view.index == 0 else Insert(Human("", "x")), "no answer"),
+        (lambda view: UseModel("nobody"), "no model called 'nobody'"),
+        (lambda view: Answer("x"), "no meaning in before_model"),
+        (lambda view: "text", "no meaning in before_model"),
+        (lambda view: Update({"nowhere": 1}), "there is no such state key"),
+        (lambda view: Insert("text"), "is not a message"),  # type: ignore[arg-type]
+    ],
+)
+async def test_what_cannot_be_done_fails_the_run_and_changes_nothing(
+    tmp_path: Path, does: Does, complaint: str
+) -> None:
+    def guarded(view: View) -> Asked:
+        asked = does(view)
+        if isinstance(asked, Insert) and isinstance(asked.message, AI):
+            return [asked, Insert(Human("", "behind it"))]
+        return asked
+
+    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Before(guarded)])) as runtime:
+        run = await runtime.submit("desk", "go")
+        with pytest.raises(RunFailed, match=complaint):
+            await run.wait()
+        assert (await run.state()).hooks.ops == ()
+
+
+async def test_a_call_is_never_parted_from_its_answer(tmp_path: Path) -> None:
+    def part(view: View) -> Asked:
+        return None if view.index == 0 else Drop([view.messages[1].id])
+
+    async with (
+        office(tmp_path, [asks(("add", {"n": 1}))], lambda world: [world.adder()]) as desk,
+        desk.open(attrs.evolve(desk.agent(), hooks=[Before(part)])) as runtime,
+    ):
+        run = await runtime.submit("desk", "go")
+        with pytest.raises(RunFailed, match="answers no call that is open"):
+            await run.wait()
+
+
+async def test_cancelling_does_not_wait_for_a_hook(tmp_path: Path) -> None:
+    begun = trio.Event()
+
+    class Endless(Hook):
+        async def before_model(self, view: View) -> None:
+            begun.set()
+            await trio.sleep_forever()
+
+    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Endless()])) as runtime:
+        run = await runtime.submit("desk", "go")
+        await begun.wait()
+        await run.cancel(by="maria")
+        assert (await runtime.wait_ended(run.id)).phase == "cancelled"
+
+
+async def test_a_shutdown_does_not_wait_for_a_hook_and_it_is_called_anew(tmp_path: Path) -> None:
+    begun = trio.Event()
+    calls: list[str] = []
+
+    class Endless(Hook):
+        async def before_model(self, view: View) -> None:
+            calls.append(view.run)
+            begun.set()
+            if len(calls) == 1:
+                await trio.sleep_forever()
+
+    async with office(tmp_path, ["done"]) as desk:
+        agent = attrs.evolve(desk.agent(), hooks=[Endless()])
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            await begun.wait()
+        async with desk.open(agent) as runtime:
+            assert (await runtime.run(run.id).wait()).output == "done"
+        assert len(calls) == 2
+
+
+async def test_hooks_that_change_while_a_run_waits_are_drift_and_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
+    """A call waits for hooks that the adopted definition no longer has."""
+
+    def raising(view: View, call: Call, result: CallResult) -> Asked:
+        raise RuntimeError("no")
+
+    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[AfterTool(raising)])) as runtime:
+            run = await runtime.submit("desk", "go")
+            with pytest.raises(RunFailed):
+                await run.wait()
+        async with desk.open() as runtime:
+            await runtime.resume(run.id)
+            await runtime.adopt(run.id, by="maria")
+            assert (await runtime.run(run.id).wait()).output == "done"
+        assert desk.world.effects == ["add 1"]
+
+
+async def test_hooks_are_part_of_the_definition(tmp_path: Path) -> None:
+    class Named(Hook):
+        async def before_model(self, view: View) -> None:
+            return None
+
+    model = ScriptedModel([])
+    agent = Agent("a", model=model, hooks=[Named()])
+    assert "Named" in str(agent.definition.contract["hooks"])
+    assert agent.terms.hooks == ("before_model",)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hooks": [object()]},
+        {"hooks": [Hook()]},
+        {"hooks": Before(lambda view: None)},
+        {"models": {"a": object()}},
+        {"models": {"": ScriptedModel([])}},
+        {"models": []},
+    ],
+)
+def test_what_is_no_hook_or_no_model_is_refused_at_once(given: dict[str, object]) -> None:
+    with pytest.raises(DefinitionError, match=r"hooks|models"):
+        Agent("a", model=ScriptedModel([]), **given)  # type: ignore[arg-type]
