@@ -76,6 +76,11 @@ def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Too
 
 def _check_state(agent: Agent, _: Attribute[Mapping[str, StateKey]], keys: object) -> None:
     check_keys(agent.name, keys)
+    for tool in agent.tools:
+        if isinstance(tool, SubAgent) and tool.output_key is not None and tool.output_key not in agent.state:
+            known = ", ".join(agent.state) or "none"
+            reason = f"{tool.name} writes to state key {tool.output_key!r}, which it has not (keys: {known})"
+            raise DefinitionError(f"agent {agent.name}: {reason}")
 
 
 def _check_output(agent: Agent, _: Attribute[Output | None], output: Output | None) -> None:
@@ -138,8 +143,9 @@ class Agent:
         """This agent as a tool for another: ``Agent("editor", tools=[researcher.as_tool()], ...)``.
 
         Each call is a run of its own, with this agent's instructions, tools, model and limits. It begins with the
-        call's input alone and sees nothing else of its caller's conversation. The caller gets its final answer; where
-        it fails or is cancelled, an error that says what is known. Calls of one reply run side by side.
+        call's input alone and, unless told otherwise, sees nothing else of its caller's conversation. The caller gets
+        its final answer; where it fails or is cancelled, an error that says what is known. Calls of one reply run side
+        by side.
 
         Args:
             name: What the caller's model calls it; the agent's name if left out.
@@ -147,8 +153,10 @@ class Agent:
             **options: ``input``: what a call takes under the name ``input``: a type (also attrs, a dataclass, a
                 TypedDict or a pydantic model) or a JSON Schema; text if left out. Anything but text reaches the agent
                 as JSON.
+                ``include_history``: whether the agent is shown its caller's conversation before its input.
                 ``return_steps``: whether the caller gets all of the run's messages, as a JSON array, not only its
                 answer.
+                ``output_key``: a key of the caller's ``state`` that the answer goes to, through the key's reducer.
                 ``requires_approval``: true, or a predicate on the arguments, as for `tool`.
 
         Raises:

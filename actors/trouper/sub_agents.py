@@ -46,6 +46,8 @@ class Delegation(TypedDict, total=False):
     """The keyword arguments of `Agent.as_tool` beside name and description."""
 
     input: object
+    include_history: bool
+    output_key: str | None
     return_steps: bool
     requires_approval: bool | Callable[[Mapping[str, Value]], bool]
 
@@ -57,21 +59,28 @@ class SubAgent(Tool[..., object]):
     Attributes:
         agent: The agent.
         returns: What its caller gets of it.
+        include_history: Whether it is shown its caller's conversation.
+        output_key: The key of its caller's named state that its answer goes to.
     """
 
     agent: Callee = field(kw_only=True)
     returns: Returns = field(default="answer", kw_only=True)
+    include_history: bool = field(default=False, kw_only=True)
+    output_key: str | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return f"<SubAgent {self.name}>"
 
     def contract(self) -> dict[str, Value]:
         """What it promises: as a tool, and as the agent that it is."""
-        definition = self.agent.definition
-        return {
-            **Tool.contract(self),
-            "agent": {"name": self.agent.name, "contract": definition.contract_digest, "returns": self.returns},
+        agent: dict[str, Value] = {
+            "name": self.agent.name,
+            "contract": self.agent.definition.contract_digest,
+            "returns": self.returns,
+            "include_history": self.include_history,
+            "output_key": self.output_key,
         }
+        return {**Tool.contract(self), "agent": agent}
 
     def prose(self) -> dict[str, Value]:
         """What models are told: the caller of it, and the agent itself."""
@@ -82,11 +91,7 @@ def sub_agent(
     agent: Callee, name: str | None = None, description: str | None = None, **options: Unpack[Delegation]
 ) -> SubAgent:
     """See `Agent.as_tool`."""
-    if unknown := options.keys() - Delegation.__annotations__.keys():
-        known = ", ".join(Delegation.__annotations__)
-        raise DefinitionError(f"agent {agent.name} as a tool: there is no option {min(unknown)}; options: {known}")
-    if not isinstance(return_steps := options.get("return_steps", False), bool):
-        raise DefinitionError(f"agent {agent.name} as a tool, return_steps: give true or false")
+    _check(agent.name, options)
     asked = options.get("input", str)
     given = _wrapped(asked) if isinstance(asked, Mapping) else None
     declare = tool(
@@ -99,7 +104,26 @@ def sub_agent(
     )
     made = declare(_ask(agent.name, asked, given=given is not None))
     parts = {attribute.alias or attribute.name: getattr(made, attribute.name) for attribute in fields(Tool)}
-    return SubAgent(**parts, agent=agent, returns="steps" if return_steps else "answer")
+    return SubAgent(
+        **parts,
+        agent=agent,
+        returns="steps" if options.get("return_steps", False) else "answer",
+        include_history=options.get("include_history", False),
+        output_key=options.get("output_key"),
+    )
+
+
+def _check(name: str, options: Mapping[str, object]) -> None:
+    def refuse(option: str, reason: str) -> DefinitionError:
+        return DefinitionError(f"agent {name} as a tool, {option}: {reason}")
+
+    if unknown := options.keys() - Delegation.__annotations__.keys():
+        raise refuse(min(unknown), f"there is no such option; options: {', '.join(Delegation.__annotations__)}")
+    for option in ("return_steps", "include_history"):
+        if not isinstance(options.get(option, False), bool):
+            raise refuse(option, "give true or false")
+    if not isinstance(options.get("output_key", ""), str | None):
+        raise refuse("output_key", "give the name of a key of the caller's state")
 
 
 def _description(agent: Callee) -> str:

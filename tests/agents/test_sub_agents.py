@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import attrs
 import pytest
 import trio.testing
 from tests.agents.office import AnyTool, happened, of, office, pending, types
 
-from trouper import AI, Agent, Human, Limits, ModelError, RunResult, ToolMessage
-from trouper.core.events import ActionReceipted, ModelRequested, RunSubmitted
+from trouper import AI, Agent, Human, Limits, ModelError, RunResult, StateKey, ToolMessage
+from trouper.core.events import ActionReceipted, ModelRequested, RunSubmitted, StateChanged
 from trouper.core.family import DEPTH
 from trouper.errors import DefinitionError, SchemaError, TrouperError
 from trouper.runtime import RuntimeOptions
@@ -128,7 +129,7 @@ def test_what_cannot_be_an_input_or_an_option_is_refused_where_it_is_written() -
     researcher = agent("researcher")
     with pytest.raises(SchemaError, match="input"):
         researcher.as_tool(input=Callable[[], Awaitable[int]])
-    with pytest.raises(DefinitionError, match="no option includes_history"):
+    with pytest.raises(DefinitionError, match="includes_history: there is no such option"):
         researcher.as_tool(includes_history=True)  # type: ignore[call-arg]  # what is tested
     with pytest.raises(DefinitionError, match="return_steps"):
         researcher.as_tool(return_steps="yes")  # type: ignore[arg-type]  # what is tested
@@ -294,3 +295,77 @@ async def test_the_call_of_a_sub_agent_can_need_an_approval(tmp_path: Path) -> N
         assert "maria changed the arguments" in text
         (request,) = scripted(researcher).requests
         assert request.messages[-1].content == "news"
+
+
+# ---- what goes in and out beside the input and the answer
+
+
+def roles(request: ModelRequest) -> list[tuple[str, str]]:
+    """Who said what in a request."""
+    return [(message.role, str(message.content)) for message in request.messages]
+
+
+async def test_with_its_history_a_child_is_shown_what_was_said_before_the_call(tmp_path: Path) -> None:
+    async with office(tmp_path, tools=lambda world: [world.adder()], done=False) as desk:
+        # A script goes by the replies in a request: who is shown a conversation with one begins with the second.
+        critic = agent("critic", "Good.", "Good.")
+        asking = call("judge", input="judge")
+        helper = agent("helper", "never", asking, "helped", tools=[critic.as_tool("judge", include_history=True)])
+        below = [helper.as_tool(include_history=True), critic.as_tool()]
+        both = calls(call("helper", input="one"), call("helper", input="two"), call("critic", input="three"))
+        top = agent("top", call("add", n=1), both, "done", tools=[*desk.tools, *below])
+        async with desk.open(top) as runtime:
+            run = await runtime.submit("top", "go")
+            assert (await run.wait()).output == "done"
+            before = [("system", "You are helper."), ("human", "go"), ("ai", "None"), ("tool", "added 1")]
+            first, second = sorted(
+                (roles(request) for request in scripted(helper).requests if request.turn == 1),
+                key=lambda said: said[-1],
+            )
+            assert first == [*before, ("human", "one")]
+            assert second == [*before, ("human", "two")]
+            # A conversation below another is shown with it.
+            shown = [said[1:] for said in sorted(map(roles, scripted(critic).requests), key=str)]
+            judge = [*before[1:], ("human", "one"), ("human", "judge")]
+            assert shown == [judge, [*judge[:-2], ("human", "two"), judge[-1]], [("human", "three")]]
+            # It is named, not copied: only its own messages are its own.
+            assert len((await runtime.run(f"{run.id}~1.0").result()).messages) == 4
+
+
+async def test_the_answer_goes_to_a_key_of_the_callers_state_through_its_reducer(tmp_path: Path) -> None:
+    finder = agent("finder", lambda request: f"found {request.messages[-1].content}")
+    loser = agent("loser", ModelError("gone"))
+    tools = [
+        finder.as_tool(output_key="notes", return_steps=True),
+        finder.as_tool("find_last", output_key="last"),
+        finder.as_tool("find_number", output_key="number"),
+        loser.as_tool(output_key="notes"),
+    ]
+    asking = calls(
+        call("finder", input="a"),
+        call("finder", input="b"),
+        call("find_last", input="c"),
+        call("find_number", input="d"),
+        call("loser", input="e"),
+    )
+    top = attrs.evolve(
+        agent("top", asking, "done"),
+        tools=tools,
+        state={"notes": StateKey(list[str], reducer="append"), "last": StateKey(str), "number": StateKey(int)},
+    )
+    async with office(tmp_path, done=False) as desk, desk.open(top) as runtime:
+        run = await runtime.submit("top", "go")
+        result = await run.wait()
+        notes = result.state["notes"]
+        assert sorted(notes) == ["found a", "found b"]
+        assert result.state["last"] == "found c"
+        assert "number" not in result.state
+        told = answers(result)
+        assert [status for status, _ in told] == ["ok", "ok", "ok", "error", "error"]
+        assert "found d" in told[3][1]
+        assert {event.source for event in await of(run, StateChanged)} == {"child"}
+
+
+def test_a_key_that_the_caller_has_not_is_refused_where_it_is_written() -> None:
+    with pytest.raises(DefinitionError, match="state key 'notes', which it has not"):
+        agent("top", tools=[agent("finder").as_tool(output_key="notes")])

@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
-from trouper_journal import Content, event
+from trouper_journal import Content, Value, event
 
 
 @event("child.started", schema=1, driver=True)
@@ -19,11 +19,13 @@ class ChildStarted:
         action: The call.
         run: The child's id.
         agent: The child's agent.
+        history: Version of this stream up to which the child is shown the conversation; 0 where it is not.
     """
 
     action: str
     run: str
     agent: str
+    history: int = 0
 
 
 @event("child.cancel_requested", schema=1, driver=True)
@@ -47,6 +49,7 @@ class ChildFinished:
         kind: How it failed, where it did.
         spent: What it and everything below it has spent.
         text: What the parent's model is told.
+        value: Its answer, where that is something else than the text.
     """
 
     action: str
@@ -55,3 +58,4 @@ class ChildFinished:
     kind: str | None = None
     spent: Spent = NOTHING_SPENT
     text: Content[str] = ""
+    value: Content[Value] = None

@@ -25,7 +25,10 @@ def finished(state: RunState, parent: Parent) -> ChildFinished:
     """How a child ended, for its parent."""
     match state.phase:
         case RunPhase.SUCCEEDED:
-            return ChildFinished(parent.action, state.run, "succeeded", None, spent(state), _answer(state, parent))
+            answer = _answer(state)
+            text = _steps(state) if parent.returns == "steps" else answer
+            value = answer if parent.returns == "steps" else None
+            return ChildFinished(parent.action, state.run, "succeeded", None, spent(state), text, value)
         case RunPhase.FAILED:
             text = f"Failed: {_reason(state)}{_known(state)}"
             return ChildFinished(parent.action, state.run, "failed", state.failure, spent(state), text)
@@ -46,9 +49,11 @@ def spent(state: RunState) -> Spent:
     return sum((child.spent for child in state.children), own)
 
 
-def _answer(state: RunState, parent: Parent) -> str:
-    if parent.returns == "steps":
-        return json.dumps([_plain(message) for message in state.messages], ensure_ascii=False)
+def _steps(state: RunState) -> str:
+    return json.dumps([_plain(message) for message in state.messages], ensure_ascii=False)
+
+
+def _answer(state: RunState) -> str:
     last = next((message for message in reversed(state.messages) if isinstance(message, AI)), None)
     if not state.output and last is not None and last.refusal:
         return f"The agent {state.agent} declined: {last.refusal}"

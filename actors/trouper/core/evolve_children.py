@@ -14,7 +14,7 @@ from trouper.core.state import Action, RunState, known
 
 
 def _child_started(state: RunState, event: ev.ChildStarted) -> RunState:
-    child = Child(event.run, event.agent)
+    child = Child(event.run, event.agent, history=event.history)
     return change_action(state, event.action, lambda action: changed(action, child=child))
 
 
@@ -23,8 +23,10 @@ def _cancel_requested(state: RunState, event: ev.ChildCancelRequested) -> RunSta
 
 
 def _child_finished(state: RunState, event: ev.ChildFinished) -> RunState:
-    text = known(event.text, "")
-    return _change(state, event, lambda child: evolve(child, status=event.status, text=text, spent=event.spent))
+    text, value = known(event.text, ""), known(event.value, None)
+    return _change(
+        state, event, lambda child: evolve(child, status=event.status, text=text, value=value, spent=event.spent)
+    )
 
 
 def _change(

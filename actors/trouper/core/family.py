@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
+from trouper_journal import Value
 
 DEPTH: Final = 16
 """Most agents from a root to its deepest descendant, both counted."""
@@ -45,7 +46,9 @@ class Child:
         agent: Its agent's name.
         status: ``running`` until it has ended, whatever it waits for.
         cancelled: Whether its parent has passed a cancellation on to it.
+        history: Version of its parent's stream up to which it is shown the conversation; 0 where it is not.
         text: What its parent is told of it, once it has ended.
+        value: Its answer, where that is something else than the text.
         spent: What it and everything below it had spent when it ended.
     """
 
@@ -53,7 +56,9 @@ class Child:
     agent: str
     status: ChildStatus = "running"
     cancelled: bool = False
+    history: int = 0
     text: str = ""
+    value: Value = None
     spent: Spent = NOTHING_SPENT
 
     @property

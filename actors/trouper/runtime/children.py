@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 
+import attrs
+
+from trouper.agent import Agent
 from trouper.core import events as ev
 from trouper.core import steps as st
+from trouper.core import wording
+from trouper.core.base import Base, HistoryRef
 from trouper.core.child_wording import finished
 from trouper.core.conversation import Human
 from trouper.core.evolve import evolve
@@ -13,9 +18,11 @@ from trouper.core.family import Parent, child_id
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.core.tooling import inherited
+from trouper.errors import ArgumentsError
 from trouper.runtime.domains import domain_of
 from trouper.runtime.launches import Plan
 from trouper.sub_agents import SubAgent
+from trouper.tools import changes
 from trouper_journal import Write
 
 
@@ -24,6 +31,7 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
     run, agent = child_id(state.run, action.action), tool.agent.name
     asked = (action.arguments or {}).get("input")
     text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
+    history = _history(state) if tool.include_history else 0
     submitted = ev.RunSubmitted(
         agent,
         input=(Human(f"{run}/input", text),),
@@ -33,12 +41,37 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
         parent=Parent(state.run, action.action, tool.returns),
         path=(*state.path, agent),
         grants=inherited(state.tools.grants),
+        # The reply that calls is left out: its calls have no answers yet.
+        base=Base((HistoryRef(state.run, history, take=len(state.messages) - 1),)) if history else None,
     )
     child = evolve(RunState(run), submitted)
     told = status(child)
     write = Write(f"run/{run}", [submitted], 0, told.label, told.wake_at, domain_of(child))
-    events = (ev.ChildStarted(action.action, run, agent), ev.ActionStarted(action.action, attempt))
+    events = (ev.ChildStarted(action.action, run, agent, history), ev.ActionStarted(action.action, attempt))
     return Plan(events, writes=(write,))
+
+
+def _history(state: RunState) -> int:
+    """The version of a run's stream up to which its conversation is shown; one for all calls of a reply."""
+    shown = (action.child.history for action in state.batch if action.child is not None and action.child.history)
+    return next(shown, state.version)
+
+
+def take_in(agent: Agent | None, state: RunState, step: st.Close) -> Plan:
+    """Take in what a child came to: its receipt, and what it writes into the named state."""
+    receipt = ev.ActionReceipted(step.action, step.attempt, step.outcome, "child", step.text)
+    action = state.action(step.action)
+    tool = agent.toolbox.get(action.tool) if agent is not None and action is not None else None
+    if agent is None or not isinstance(tool, SubAgent) or tool.output_key is None or step.outcome == "error":
+        return Plan((receipt,))
+    assert action is not None
+    assert action.child is not None
+    answer = action.child.text if action.child.value is None else action.child.value
+    try:
+        ops = changes(agent.state, state.named, {tool.output_key: answer})
+    except ArgumentsError as error:
+        return Plan((attrs.evolve(receipt, outcome="error", text=wording.state_refused(step.text, str(error))),))
+    return Plan((ev.StateChanged("child", action.child.run, ops), receipt))
 
 
 def cancel_child(state: RunState, step: st.CancelChild, now: int) -> Plan:

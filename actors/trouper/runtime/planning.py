@@ -21,7 +21,7 @@ from trouper.core.evolve_session import lead_of
 from trouper.core.hooking import shown
 from trouper.core.state import RunState
 from trouper.core.steps import Step
-from trouper.runtime.children import cancel_child
+from trouper.runtime.children import cancel_child, take_in
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
@@ -81,6 +81,8 @@ class Planner:
                 return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
             case st.Authorize(action):
                 return Plan(await self.calls.authorize(state, action))
+            case st.Close(evidence="child"):
+                return take_in(self.agent, state, step)
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction():
                 return self.calls.act(state, step)
             case _:
