@@ -16,6 +16,7 @@ from trouper.core.decide_control import preempted
 from trouper.core.digests import call_digest, request_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
+from trouper.core.family import child_id
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import AT_ONCE, AT_START, status
 from trouper.core.steps import Step, due
@@ -39,6 +40,7 @@ class FakeTool:
     version: int = 1
     permissions: tuple[str, ...] = ()
     authorize: bool = False
+    agent: str = ""
 
     def identity(self, name: str) -> bytes:
         return f"{name}/{self.effect}/{self.gated}/{self.version}".encode()
@@ -94,6 +96,7 @@ class Shell:
         self.attempts: dict[str, int] = {}
         self.queries: dict[str, int] = {}
         self.left: dict[str, int] = {}
+        self.children: dict[str, str] = {}
         self.starts: Counter[str] = Counter()
         self.allows = True
         self.recorder = Recorder(lambda: self.now, lambda: 0.5, lambda: self.draining)
@@ -165,6 +168,13 @@ class Shell:
             case st.Authorize(action):
                 denied = ev.ActionDenied(action, "runtime", reason="not now")
                 self.append(ev.ActionAuthorized(action) if self.allows else denied)
+            case st.StartAction(action, attempt) if agent := self.tools[self.action(action).tool].agent:
+                run = child_id(RUN, action)
+                self.append(ev.ChildStarted(action, run, agent), ev.ActionStarted(action, attempt))
+                self.children[action] = run
+                self.starts[action] += 1
+            case st.CancelChild(action, run):
+                self.append(ev.ChildCancelRequested(action, run))
             case st.StartAction(action, attempt):
                 self.append(ev.ActionStarted(action, attempt))
                 self.attempts[action] = attempt
@@ -234,7 +244,7 @@ class Shell:
         if call is not None and call.phase == "requested":
             self.append(ev.ModelLost(call.index, call.attempt, "restart"))
         for action in self.state.batch:
-            if action.phase is Phase.STARTED:
+            if action.phase is Phase.STARTED and action.child is None:
                 self.append(ev.ActionInterrupted(action.action, action.attempt, "lost"))
 
     def die(self) -> None:
@@ -331,7 +341,7 @@ def check_status(state: RunState) -> None:
         return
     moments = [due(step) for step in steps]
     out = (state.model is not None and state.model.phase == "requested") or any(
-        action.phase is Phase.STARTED for action in state.batch
+        action.phase is Phase.STARTED and action.child is None for action in state.batch
     )
     at_work = out or None in moments
     if state.drift is not None and not state.stopping:
@@ -349,7 +359,9 @@ def check_status(state: RunState) -> None:
         assert told.label == "in_doubt"
     elif state.awaiting:
         assert told.label == "awaiting_approval"
+    elif told.wake_at is None:
+        # Whatever waits for nobody waits for a moment, or for a run that a call began.
+        assert told.label == "waiting_for_child"
+        assert any(action.child is not None and not action.child.ended for action in state.batch)
     else:
         assert told.label == ("running" if at_work else "retrying" if state.started else "scheduled")
-        # Whatever waits for nobody waits for a moment.
-        assert told.wake_at is not None

@@ -46,6 +46,8 @@ TOOLS: Mapping[str, FakeTool] = {
     "export": FakeTool(Effect.READ_ONLY, gated=True, permissions=("export",)),
     "guarded": FakeTool(Effect.IDEMPOTENT_WRITE, authorize=True),
     "vetted": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, authorize=True),
+    "ask": FakeTool(Effect.READ_ONLY, agent="helper"),
+    "hire": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, agent="worker"),
 }
 CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
@@ -195,6 +197,16 @@ class AnyRun(RuleBasedStateMachine):
     def _land(self, data: st.DataObject, held: dict[str, int]) -> tuple[str, int]:
         name = data.draw(st.sampled_from(sorted(held)))
         return name, held.pop(name)
+
+    # ---- sub-agents
+
+    @precondition(lambda self: bool(self.shell.children) and self.shell.up)
+    @rule(data=st.data(), status=st.sampled_from(["succeeded", "failed", "cancelled"]))
+    def child_ends(self, data: st.DataObject, status: Literal["succeeded", "failed", "cancelled"]) -> None:
+        action = data.draw(st.sampled_from(sorted(self.shell.children)))
+        run = self.shell.children.pop(action)
+        self.shell.append(ev.ChildFinished(action, run, status, text=f"{run} {status}"))
+        self.shell.drive()
 
     # ---- what happens now and then
 
@@ -368,6 +380,7 @@ class AnyRun(RuleBasedStateMachine):
     def an_ended_run_asks_for_nothing(self) -> None:
         state = self.shell.state
         if state.ended:
+            assert not self.shell.children, "a child is left behind"
             assert decide(state) == ()
             assert not state.batch
             assert not state.unplanned
@@ -392,6 +405,16 @@ class AnyRun(RuleBasedStateMachine):
             if isinstance(event, ev.ActionPlanned) and event.effect is Effect.UNQUERYABLE_WRITE:
                 allowed = 1 + free[event.action] + self.again[event.action]
                 assert self.shell.starts[event.action] <= allowed
+
+    @invariant()
+    def a_call_that_is_a_run_begins_once_and_is_never_interrupted(self) -> None:
+        begun = Counter(event.action for event in self.shell.events if isinstance(event, ev.ChildStarted))
+        assert max(begun.values(), default=0) <= 1
+        cut = {event.action for event in self.shell.events if isinstance(event, ev.ActionInterrupted)}
+        assert not cut & begun.keys()
+        for event in self.shell.events:
+            if isinstance(event, ev.ActionReceipted) and event.action in begun:
+                assert (event.evidence, event.action in self.shell.children) == ("child", False)
 
     @invariant()
     def a_gated_call_starts_only_when_a_person_agreed(self) -> None:
@@ -511,7 +534,7 @@ class AnyRun(RuleBasedStateMachine):
         shell, state = self.shell, self.shell.state
         if state.ended or not shell.events:
             return
-        out = shell.model or shell.attempts or shell.queries or shell.left
+        out = shell.model or shell.attempts or shell.queries or shell.left or shell.children
         waits = any(due(step) is not None for step in decide(state))
         people = state.awaiting or any(action.phase is Phase.UNRESOLVED for action in state.batch)
         assert out or waits or people or state.control.pause is not None

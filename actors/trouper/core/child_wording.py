@@ -18,6 +18,9 @@ _REASONS = {
     "model": "it got no reply from its model",
     "step_limit": "it reached its limit of steps",
     "truncated": "its replies were cut off by their length limit again and again",
+    "output": "its answers did not fit the output that it was asked for",
+    "incomplete": "it did not do what it must have done first",
+    "refused": "it refused",
 }
 
 
@@ -25,9 +28,11 @@ def finished(state: RunState, parent: Parent) -> ChildFinished:
     """How a child ended, for its parent."""
     match state.phase:
         case RunPhase.SUCCEEDED:
-            answer = _answer(state)
+            answer = state.output or f"The agent {state.agent} ended without saying anything."
             text = _steps(state) if parent.returns == "steps" else answer
-            value = answer if parent.returns == "steps" else None
+            value: Value = answer if parent.returns == "steps" else None
+            if state.answer.verdict == "accepted":
+                value = state.answer.value
             return ChildFinished(parent.action, state.run, "succeeded", None, spent(state), text, value)
         case RunPhase.FAILED:
             text = f"Failed: {_reason(state)}{_known(state)}"
@@ -51,13 +56,6 @@ def spent(state: RunState) -> Spent:
 
 def _steps(state: RunState) -> str:
     return json.dumps([_plain(message) for message in state.messages], ensure_ascii=False)
-
-
-def _answer(state: RunState) -> str:
-    last = next((message for message in reversed(state.messages) if isinstance(message, AI)), None)
-    if not state.output and last is not None and last.refusal:
-        return f"The agent {state.agent} declined: {last.refusal}"
-    return state.output or f"The agent {state.agent} ended without saying anything."
 
 
 def _plain(message: Message) -> dict[str, Value]:
