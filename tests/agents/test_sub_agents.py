@@ -369,3 +369,20 @@ async def test_the_answer_goes_to_a_key_of_the_callers_state_through_its_reducer
 def test_a_key_that_the_caller_has_not_is_refused_where_it_is_written() -> None:
     with pytest.raises(DefinitionError, match="state key 'notes', which it has not"):
         agent("top", tools=[agent("finder").as_tool(output_key="notes")])
+
+
+async def test_a_childs_structured_output_is_json_for_the_model_and_a_value_for_the_state(tmp_path: Path) -> None:
+    asker = attrs.evolve(agent("asker", '{"topic": "rain", "depth": 2}'), output=Question)
+    mute = attrs.evolve(agent("mute", *["nothing"] * 5), output=Question)
+    top = attrs.evolve(
+        agent("top", calls(call("asker", input="a"), call("mute", input="b")), "done"),
+        tools=[asker.as_tool(output_key="question"), mute.as_tool()],
+        state={"question": StateKey(Question)},
+    )
+    async with office(tmp_path, done=False) as desk, desk.open(top) as runtime:
+        result = await (await runtime.submit("top", "go")).wait()
+        told = answers(result)
+        assert told[0] == ("ok", '{"topic":"rain","depth":2}')
+        assert result.state["question"] == Question("rain", 2)
+        assert told[1][0] == "error"
+        assert "its answers did not fit the output that it was asked for" in told[1][1]
