@@ -81,6 +81,8 @@ def cancel_child(state: RunState, step: st.CancelChild, now: int) -> Plan:
     """
     if state.cancel is not None:
         by, reason = state.cancel.by, state.cancel.reason
+    elif state.halt is not None:
+        by, reason = ev.Principal(state.agent, "agent", f"run:{state.run}"), state.halt.message
     else:
         by, reason = ev.Principal("deadline", "policy", "runtime"), f"the deadline of run {state.run} has passed"
     event = ev.CancelRequested(by, reason)
