@@ -31,6 +31,10 @@ from trouper.core.exchange import ModelConfig as ModelConfig
 from trouper.core.exchange import ModelReply as ModelReply
 from trouper.core.exchange import OutputSchema as OutputSchema
 from trouper.core.family import Child as Child
+from trouper.core.fork import EditArguments as EditArguments
+from trouper.core.fork import EditMessage as EditMessage
+from trouper.core.fork import EditReceipt as EditReceipt
+from trouper.core.fork import WhatIf as WhatIf
 from trouper.core.media import Audio as Audio
 from trouper.core.media import File as File
 from trouper.core.media import Image as Image
@@ -41,6 +45,7 @@ from trouper.errors import DeadlineExceeded as DeadlineExceeded
 from trouper.errors import DefinitionDrift as DefinitionDrift
 from trouper.errors import DefinitionError as DefinitionError
 from trouper.errors import EditError as EditError
+from trouper.errors import ForkError as ForkError
 from trouper.errors import IdempotencyConflict as IdempotencyConflict
 from trouper.errors import JournalError as JournalError
 from trouper.errors import JournalInUse as JournalInUse

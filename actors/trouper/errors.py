@@ -130,6 +130,10 @@ class RuntimeStopped(TrouperError):
     """The runtime is stopping, or has stopped; the run itself is safe in the journal."""
 
 
+class ForkError(TrouperError, ValueError):
+    """A fork that cannot be made: an edit that names nothing, or a history that is gone."""
+
+
 class StreamOverrun(TrouperError):
     """Whoever listened to a run was too slow, and had chosen to be disconnected then; the run goes on."""
 

@@ -23,6 +23,23 @@ Cause: TypeAlias = Literal[
     "not_begun",
 ]
 """Why an attempt has no outcome that can be trusted."""
+Gate: TypeAlias = Literal["free", "person", "refused", "limit", "output", "hook", "recorded", "simulated"]
+"""What stands between a call and its tool."""
+
+Evidence: TypeAlias = Literal[
+    "returned",
+    "query",
+    "person",
+    "not_started",
+    "tool_error",
+    "late",
+    "child",
+    "output",
+    "hook",
+    "recorded",
+    "simulated",
+]
+"""What an outcome rests on; ``recorded``: on the receipt of the same call in the run that was forked."""
 
 
 @event("action.planned", schema=1, driver=True)
@@ -36,7 +53,8 @@ class ActionPlanned:
         effect: Its effect class.
         gate: ``free`` may run, ``person`` needs an approval, ``refused`` never runs (`refusal` tells the model why),
             ``limit`` was not looked at because the run had reached its limit, ``output`` runs nothing: it hands in
-            the final output, ``hook`` was answered by a hook.
+            the final output, ``hook`` was answered by a hook. In a fork ``recorded`` and ``simulated`` are answered
+            without being run.
         identity: Digest of what the tool promises (name, schema, effect, gate, limits).
         digest: Keyed digest of that and the arguments; what an approval binds to.
         attempts: How often the tool may be tried.
@@ -46,12 +64,13 @@ class ActionPlanned:
         authorize: Whether a callback must be asked just before it starts.
         answer: How a hook answered it.
         asked: The model's own arguments, where a hook changed them.
+        recorded: Whose receipt answers it, in a fork: the whole id of a call of the run that was forked.
     """
 
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit", "output", "hook"] = "free"
+    gate: Gate = "free"
     identity: bytes = b""
     digest: bytes = b""
     attempts: int = 1
@@ -61,6 +80,7 @@ class ActionPlanned:
     authorize: bool = False
     answer: Literal["ok", "error"] | None = None
     asked: Content[dict[str, Value] | None] = None
+    recorded: str | None = None
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -151,9 +171,7 @@ class ActionReceipted:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["returned", "query", "person", "not_started", "tool_error", "late", "child", "output", "hook"] = (
-        "returned"
-    )
+    evidence: Evidence = "returned"
     text: Content[str] = ""
     value: Content[Value] = None
     parts: Content[Value] = None

@@ -38,6 +38,7 @@ from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.family import Parent
+from trouper.core.fork import Fork as Fork
 from trouper.core.hook_events import HookApplied as HookApplied
 from trouper.core.hook_events import HookDone as HookDone
 from trouper.core.output_events import OutputAccepted as OutputAccepted
@@ -113,6 +114,7 @@ class RunSubmitted:
         turn: Its place in a session, or None: it waits until its turn comes.
         grants: The permissions that it has.
         deadline: At this moment it ends, unless it has ended before (ns UTC); None for never.
+        fork: Where it was forked from, or None.
     """
 
     agent: str
@@ -128,6 +130,7 @@ class RunSubmitted:
     turn: SessionTurn | None = None
     grants: tuple[str, ...] = ()
     deadline: int | None = None
+    fork: Fork | None = None
 
 
 @event("run.started", schema=1, driver=True)

@@ -15,6 +15,7 @@ from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch, without_reviews
 from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, asked, revived, unpaused
+from trouper.core.evolve_fork import begun_as
 from trouper.core.evolve_hooks import HOOK_STEPS
 from trouper.core.evolve_named import STATE_STEPS, with_defaults
 from trouper.core.evolve_output import OUTPUT_STEPS, after_reply, after_resume
@@ -53,6 +54,8 @@ def _submitted(state: RunState, event: ev.RunSubmitted) -> RunState:
     salt = known(event.salt, b"")
     state = changed(state, salt=salt, agent=event.agent)
     messages, chain = say(state, known(event.input, ()))
+    if event.fork is not None:
+        state = begun_as(changed(state, messages=messages), event.fork)
     return advanced(
         state,
         limits=event.limits,

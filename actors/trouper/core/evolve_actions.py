@@ -10,6 +10,7 @@ from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
+from trouper.core.evolve_fork import note_recorded
 from trouper.core.evolve_output import after_receipt
 from trouper.core.folding import advanced, changed, content_parts, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
@@ -17,6 +18,7 @@ from trouper_journal import Erased
 
 
 def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
+    state = note_recorded(state, event)
     action = Action(
         action=event.action,
         tool=event.tool,

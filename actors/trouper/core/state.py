@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from attrs import field, frozen
 
+from trouper.core.action_events import Gate
 from trouper.core.answer import NO_ANSWER, Answer
 from trouper.core.base import Base
 from trouper.core.control import NO_CONTROL, Control
@@ -17,6 +18,7 @@ from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
 from trouper.core.events import NO_TERMS, AskedCall, FailureKind, Limits, Principal, Terms
 from trouper.core.family import ALONE, Child, Family
+from trouper.core.fork import Forked
 from trouper.core.hooking import NO_HOOKS, HookState, replaced
 from trouper.core.session import Turn
 from trouper.core.tooling import NO_TOOLING, Denial, Tooling
@@ -102,7 +104,7 @@ class Action:
     action: str
     tool: str
     effect: Effect
-    gate: Literal["free", "person", "refused", "limit", "output", "hook"]
+    gate: Gate
     identity: bytes
     digest: bytes
     attempts: int
@@ -262,6 +264,7 @@ class RunState:
     control: Control = NO_CONTROL
     family: Family = ALONE
     hooks: HookState = NO_HOOKS
+    forked: Forked | None = None
 
     @property
     def ended(self) -> bool:

@@ -36,6 +36,8 @@ SUMMARISE = (
     "what is still open. Answer with the summary alone."
 )
 NOBODY_TO_AUTHORIZE = "the callback that must be asked is not there any more"
+FORK_BLOCKED = "Not started: this is a what-if run, in which new effects are blocked."
+FORK_SIMULATED = "Simulated: this is a what-if run; nothing was done, and it counts as if it had succeeded."
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 

@@ -15,6 +15,7 @@ from trouper.core.child_wording import finished
 from trouper.core.conversation import Human
 from trouper.core.evolve import evolve
 from trouper.core.family import Parent, child_id
+from trouper.core.fork import Fork
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.core.tooling import inherited
@@ -40,6 +41,7 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
         by=state.by,
         parent=Parent(state.run, action.action, tool.returns),
         path=(*state.path, agent),
+        fork=None if state.forked is None else Fork("", 0, state.forked.of.writes),
         grants=inherited(state.tools.grants),
         # The reply that calls is left out: its calls have no answers yet.
         base=Base((HistoryRef(state.run, history, take=len(state.messages) - 1),)) if history else None,

@@ -34,6 +34,7 @@ from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
 from trouper.core.events import DefinitionRecorded, Principal
 from trouper.core.evolve import evolve
+from trouper.core.fork import WhatIf
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, PAUSED, status
 from trouper.errors import (
@@ -46,6 +47,7 @@ from trouper.errors import (
 )
 from trouper.runtime.descent import ChildRun, descendants
 from trouper.runtime.domains import domain_of
+from trouper.runtime.forking import begin_fork
 from trouper.runtime.histories import Histories, run_state
 from trouper.runtime.sending import send
 from trouper.runtime.sessions import reopened
@@ -191,6 +193,24 @@ class Commands:
             InvalidValue: The input cannot be journaled, or an id is none.
         """
         return await send(self, session, task, command_id, supersede=supersede, fence=fence)
+
+    async def fork(
+        self, run: str, what_if: WhatIf, *, by: Principal | None = None, command_id: str | None = None
+    ) -> Submission:
+        """Begin a new run from a place in another's history, with something changed; the other is not touched.
+
+        Args:
+            run: The run to fork.
+            what_if: What shall be different.
+            by: Who asks.
+            command_id: Makes the call idempotent, as for a submit.
+
+        Raises:
+            UnknownRun: No such run, or no such version of it.
+            ForkError: An edit names nothing there, or nothing is left to start from.
+            IdempotencyConflict: The command id was used for something else.
+        """
+        return await begin_fork(self, run, what_if, by, command_id)
 
     # ---- steering
 

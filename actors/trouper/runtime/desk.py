@@ -15,6 +15,7 @@ from trouper.kit import Ref
 from trouper.runtime.broadcast import Broadcast
 from trouper.runtime.histories import Histories
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
+from trouper.runtime.receipts import Receipts
 from trouper.tools import Authorize, StateKeys
 from trouper_journal import Journal
 
@@ -111,6 +112,7 @@ class Desk:
         histories: What runs start from.
         fence: The epoch that every driver commit carries.
         random: A random number in [0, 1), for jitter.
+        receipts: How calls of forked runs ended.
         recorded: Digests of the definition documents known to be in the journal.
         broadcast: Tells whoever listens how runs fare.
         authorize: Asked about each call just before it starts.
@@ -130,6 +132,7 @@ class Desk:
     summarisers: dict[str, Ref[ModelMessage]] = field(factory=dict)
     executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
     approver: Ref[ApproverMessage] | None = None
+    receipts: Receipts = field(init=False)
     recorded: set[str] = field(factory=set)
     broadcast: Broadcast = field(factory=Broadcast)
     draining: bool = False
@@ -139,3 +142,7 @@ class Desk:
         """The keys of an agent's named state; none where there is no such agent here."""
         known = self.agents.get(agent)
         return known.state if known is not None else {}
+
+    @receipts.default
+    def _receipts(self) -> Receipts:
+        return Receipts(self.journal)

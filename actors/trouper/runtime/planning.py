@@ -23,10 +23,12 @@ from trouper.core.state import RunState
 from trouper.core.steps import Step
 from trouper.runtime.children import cancel_child, take_in
 from trouper.runtime.desk import Desk
+from trouper.runtime.forking import contained
 from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
 from trouper.runtime.plan_calls import CallPlanner
 from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.runtime.plan_session import TurnPlanner
+from trouper.sub_agents import SubAgent
 from trouper.tools import defaults_of, misfits
 from trouper_journal import Write
 
@@ -74,7 +76,7 @@ class Planner:
                 reason: Literal["cancelled", "deadline"] = "deadline" if state.cancel is None else "cancelled"
                 return Plan((ev.ModelLost(index, attempt, reason),), (StopModel(),))
             case st.Plan():
-                return Plan((await self.calls.read(state, step),))
+                return Plan(await self._contained(state, await self.calls.read(state, step)))
             case st.CancelChild():
                 return cancel_child(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
@@ -115,6 +117,12 @@ class Planner:
         wrong = misfits(self.agent.state, state.named)
         refused = (ev.StateRefused(wrong),) if wrong else ()
         return Plan((*compacted, started, *refused), (), definition_writes(self.desk, self.agent))
+
+    async def _contained(self, state: RunState, planned: ev.ActionPlanned) -> tuple[object, ...]:
+        if state.forked is None or self.agent is None:
+            return (planned,)
+        delegated = isinstance(self.agent.toolbox.get(planned.tool), SubAgent)
+        return await contained(self.desk.receipts, state, planned, delegated=delegated)
 
     # ---- definitions
 

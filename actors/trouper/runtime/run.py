@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, final
 
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
+from trouper.core.fork import WhatIf
 from trouper.core.state import RunState
 from trouper.runtime.artifacts import Artifact, artifacts_of
 from trouper.runtime.commands import Commands
@@ -36,6 +37,12 @@ class Host(Protocol):
 
     async def wait_ended(self, run: str) -> RunState:
         """Wait until a run has ended; its final state."""
+        ...
+
+    async def fork(
+        self, run: str, what_if: WhatIf, *, by: Principal | str | None = None, command_id: str | None = None
+    ) -> Run:
+        """Begin a new run from a place in another's history."""
         ...
 
     def stream(self, run: str, *, after: int, below: bool, room: int, lag: Literal["skip", "disconnect"]) -> RunStream:
@@ -148,6 +155,26 @@ class Run:
     async def artifacts(self) -> list[Artifact]:
         """What the run's tools kept beside their results, in the order in which the calls ended."""
         return artifacts_of(self.id, [event for _, event in await self.events()])
+
+    async def fork(self, what_if: WhatIf, *, by: Principal | str | None = None, command_id: str | None = None) -> Run:
+        """Begin a new run from a place in this one's history, with something changed there; this one is not touched.
+
+        What the new run may do outside is contained. A call that this run made with the same arguments is answered by
+        its recorded receipt, each receipt once; a read without a record is made; any other call is blocked, simulated,
+        or waits for a person's approval, as ``what_if.writes`` says. Sub-agents that it calls are contained likewise.
+
+        Args:
+            what_if: What shall be different.
+            by: Who asks.
+            command_id: Makes the call idempotent, as for `Runtime.submit`.
+
+        Raises:
+            UnknownRun: This run is not in the journal, or has no such version.
+            UnknownAgent: No agent of that name is registered here.
+            ForkError: An edit names nothing there, or nothing is left to start from.
+            IdempotencyConflict: The command id was used for something else.
+        """
+        return await self._runtime.fork(self.id, what_if, by=by, command_id=command_id)
 
     def stream(
         self, *, after: int = 0, below: bool = False, room: int = 1000, lag: Literal["skip", "disconnect"] = "skip"

@@ -16,6 +16,7 @@ from trouper.agent import Agent
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
+from trouper.core.fork import WhatIf
 from trouper.core.state import Action, RunState
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
@@ -171,6 +172,19 @@ class Runtime:
             raise InvalidValue("state", wrong)
         task = Task(agent, input, limits, None if by is None else principal(by), options=options)
         done = await self.commands.submit(task, command_id)
+        if not done.repeated:
+            await self._stage.admit(done.run, done.state)
+        return Run(self, done.run, repeated=done.repeated)
+
+    async def fork(
+        self, run: str, what_if: WhatIf, *, by: Principal | str | None = None, command_id: str | None = None
+    ) -> Run:
+        """Begin a new run from a place in another's history; see `Run.fork`."""
+        self._check()
+        if what_if.agent is not None and what_if.agent not in self._desk.agents:
+            raise UnknownAgent(f"no agent called {what_if.agent!r} is registered here")
+        who = None if by is None else principal(by)
+        done = await self.commands.fork(run, what_if, by=who, command_id=command_id)
         if not done.repeated:
             await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
