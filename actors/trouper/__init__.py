@@ -97,6 +97,7 @@ from trouper.tools import Denied as Denied
 from trouper.tools import Found as Found
 from trouper.tools import Retry as Retry
 from trouper.tools import StateKey as StateKey
+from trouper.tools import Timer as Timer
 from trouper.tools import Tool as Tool
 from trouper.tools import ToolContext as ToolContext
 from trouper.tools import ToolResult as ToolResult

@@ -296,6 +296,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionUnresolved(action, attempt, text)
         case st.PassDeadline(moment):
             return ev.DeadlinePassed(moment)
+        case st.FireTimer(action, attempt):
+            return ev.TimerFired(action, attempt, "It is later.")
         case st.Hear(through):
             return ev.RunHeard(through)
         case st.Reject(index, text):
@@ -364,4 +366,6 @@ def check_status(state: RunState) -> None:
         assert told.label == "waiting_for_child"
         assert any(action.child is not None and not action.child.ended for action in state.batch)
     else:
-        assert told.label == ("running" if at_work else "retrying" if state.started else "scheduled")
+        asleep = any(action.phase is Phase.SLEEPING for action in state.batch)
+        waits = "sleeping" if asleep else "retrying" if state.started else "scheduled"
+        assert told.label == ("running" if at_work else waits)

@@ -33,6 +33,7 @@ from trouper.core.state import Phase, RunPhase
 from trouper.core.steps import PassDeadline, RequestModel, due
 from trouper.errors import ModelError
 from trouper.runtime.protocol import Acted, Answered, Replied
+from trouper.tools import Timer
 from trouper_journal import ERASED, EventRegistry, Value
 
 MARIA = ev.Principal("maria")
@@ -163,6 +164,14 @@ class AnyRun(RuleBasedStateMachine):
     def tool_returns(self, data: st.DataObject) -> None:
         name, attempt = self._land(data, self.shell.attempts)
         self.shell.deliver(Acted(name, attempt, "returned", "done", {"n": 1}))
+        self.shell.drive()
+
+    @precondition(_tool_is_out)
+    @rule(data=st.data(), later=st.integers(0, 100))
+    def tool_sets_a_timer(self, data: st.DataObject, later: int) -> None:
+        name, attempt = self._land(data, self.shell.attempts)
+        timer = Timer(until=self.shell.now + later, text="Look again.")
+        self.shell.deliver(Acted(name, attempt, "returned", "", timer=timer))
         self.shell.drive()
 
     @precondition(_tool_is_out)
@@ -527,6 +536,15 @@ class AnyRun(RuleBasedStateMachine):
     def the_label_agrees_with_the_rules(self) -> None:
         if self.shell.events:
             check_status(self.shell.state)
+
+    @invariant()
+    def a_timer_fires_once_at_its_time(self) -> None:
+        sleeps: dict[str, int] = {}
+        for event in self.shell.events:
+            if isinstance(event, ev.TimerSet):
+                sleeps[event.action] = event.until
+            elif isinstance(event, ev.TimerFired):
+                assert sleeps.pop(event.action) <= self.shell.now
 
     @invariant()
     def nothing_hangs(self) -> None:

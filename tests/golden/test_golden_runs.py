@@ -74,6 +74,8 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "action.denied",
         "deadline.extended",
         "deadline.passed",
+        "timer.fired",
+        "timer.set",
         "run.heard",
         "run.pause_requested",
         "run.signalled",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from trouper.cli.line import RUNTIME, Line, asked_text, reason_text
 from trouper.cli.plain import moment
-from trouper.cli.text import claim, who
+from trouper.cli.text import claim, quoted, who
 from trouper.core import events as ev
 from trouper.core.state import known
 
@@ -35,10 +35,22 @@ def _deadline_extended(event: ev.DeadlineExtended, limit: int | None) -> Line:
     return Line(who(by), f"lets the run take its time {until}{reason_text(event.reason, limit)}  {claim(by)}", "person")
 
 
+def _timer_set(event: ev.TimerSet, limit: int | None) -> Line:
+    said = known(event.text, "")
+    what = f": {quoted(said, limit)}" if said else ""
+    return Line(RUNTIME, f"{event.action} sleeps until {moment(event.until)}{what}", "dim")
+
+
+def _timer_fired(event: ev.TimerFired, limit: int | None) -> Line:
+    return Line(RUNTIME, f"{event.action} wakes{reason_text(event.text, limit)}")
+
+
 CONTROL_SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.TimerSet: _timer_set,
+    ev.TimerFired: _timer_fired,
     ev.DeadlinePassed: _deadline_passed,
     ev.DeadlineExtended: _deadline_extended,
 }

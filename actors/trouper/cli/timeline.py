@@ -33,6 +33,7 @@ LABELS = {
     "running": "blue",
     "retrying": "blue",
     "scheduled": "blue",
+    "sleeping": "blue",
     "queued": "blue",
     "paused": "yellow",
     "awaiting_approval": "yellow",

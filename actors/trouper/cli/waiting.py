@@ -15,13 +15,13 @@ from trouper.cli.plain import action_json
 from trouper.cli.text import count
 from trouper.cli.timeline import approval_wanted, doubt_to_settle
 from trouper.core.state import Action, RunPhase, RunState
-from trouper.core.status import AWAITING, RETRYING, SCHEDULED
+from trouper.core.status import AWAITING, RETRYING, SCHEDULED, SLEEPING
 from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper.runtime import Commands
 
 # Whatever has one of these labels has no call in doubt.
 _CERTAIN = frozenset(
-    {phase.value for phase in RunPhase if phase is not RunPhase.RUNNING} | {AWAITING, RETRYING, SCHEDULED}
+    {phase.value for phase in RunPhase if phase is not RunPhase.RUNNING} | {AWAITING, RETRYING, SCHEDULED, SLEEPING}
 )
 
 

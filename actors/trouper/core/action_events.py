@@ -33,6 +33,7 @@ Evidence: TypeAlias = Literal[
     "not_started",
     "tool_error",
     "late",
+    "timer",
     "child",
     "output",
     "hook",

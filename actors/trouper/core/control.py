@@ -62,10 +62,10 @@ class Sleep:
 
     Attributes:
         until: The moment (ns UTC).
-        text: What the model is told then, beside the time.
-        woken_at: When it came (ns UTC); None before.
+        text: What the model is to be told then, beside the time.
+        told: What the model is told, once the moment has come; None before.
     """
 
     until: int
     text: str = ""
-    woken_at: int | None = None
+    told: str | None = None

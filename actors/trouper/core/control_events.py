@@ -59,3 +59,33 @@ class DeadlineExtended:
     deadline: int | None = None
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
+
+
+@event("timer.set", schema=1, driver=True)
+@frozen
+class TimerSet:
+    """A tool has returned, and its call is to be answered later.
+
+    Attributes:
+        until: When (ns UTC).
+        text: What the model is told then, beside the time.
+    """
+
+    action: str
+    attempt: int
+    until: int
+    text: Content[str] = ""
+
+
+@event("timer.fired", schema=1, driver=True)
+@frozen
+class TimerFired:
+    """A call's moment has come.
+
+    Attributes:
+        text: What the model is told.
+    """
+
+    action: str
+    attempt: int
+    text: Content[str] = ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trouper.core import wording
 from trouper.core.decide_children import cancel_child, child_steps
+from trouper.core.decide_control import cut_short, sleeping
 from trouper.core.effects import Effect
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.steps import (
@@ -55,8 +56,8 @@ def action_steps(action: Action, grants: tuple[str, ...] = ()) -> Iterator[Step]
             yield Authorize(name)
         case Phase.PLANNED | Phase.APPROVED | Phase.REPEAT:
             yield StartAction(name, attempt + 1)
-        case Phase.STARTED:
-            yield from child_steps(action)
+        case Phase.STARTED | Phase.SLEEPING:
+            yield from _while_away(action)
         case Phase.INTERRUPTED:
             yield _after_interruption(action)
         case Phase.RESOLVED:
@@ -69,6 +70,14 @@ def _unmade(action: Action) -> Step:
     if action.gate == "hook":
         return Close(action.action, 0, action.answer or "ok", "hook", action.refusal or "")
     return Close(action.action, 0, "error", "not_started", action.refusal or wording.NOT_STARTED)
+
+
+def _while_away(action: Action) -> Iterator[Step]:
+    """What must happen to a call whose outcome comes from elsewhere: from its attempt, its run, or its timer."""
+    if action.phase is Phase.SLEEPING and action.sleep is not None:
+        yield sleeping(action, action.sleep)
+    else:
+        yield from child_steps(action)
 
 
 def _after_interruption(action: Action) -> Step:
@@ -113,6 +122,8 @@ def cancel_action(state: RunState, action: Action) -> Step | None:
             return cancel_child(action)
         case Phase.STARTED:
             return AbortAction(action.action, action.attempt)
+        case Phase.SLEEPING if action.sleep is not None:
+            return cut_short(state, action, action.sleep)
         case Phase.RESOLVED:
             return _resolution(action)
         case Phase.REPEAT:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
-from trouper.core.state import RunState
-from trouper.core.steps import Close, Doubt, Expire, Hear, PassDeadline, Step
+from trouper.core import wording
+from trouper.core.control import Sleep
+from trouper.core.effects import Effect
+from trouper.core.state import Action, RunState
+from trouper.core.steps import Close, Doubt, Expire, FireTimer, Hear, PassDeadline, Step
 
 
 def deadline(state: RunState) -> tuple[Step, ...]:
@@ -35,3 +39,19 @@ def held_back(state: RunState, steps: Iterable[Step]) -> tuple[Step, ...]:
     if state.control.pause is None:
         return tuple(steps)
     return tuple(step for step in steps if isinstance(step, _IN_A_PAUSE))
+
+
+def sleeping(action: Action, sleep: Sleep) -> Step:
+    """What must happen to a call whose tool has set a timer."""
+    if sleep.told is None:
+        return FireTimer(action.action, action.attempt, sleep.until)
+    text = sleep.told if action.original is None else wording.edited(action, sleep.told)
+    return Close(action.action, action.attempt, "ok", "timer", text)
+
+
+def cut_short(state: RunState, action: Action, sleep: Sleep) -> Step:
+    """What must happen to such a call so that its run can end: its tool has done its part, if it was to do anything."""
+    if sleep.told is not None:
+        return sleeping(action, sleep)
+    outcome: Literal["ok", "error"] = "error" if action.effect is Effect.READ_ONLY else "ok"
+    return Close(action.action, action.attempt, outcome, "timer", wording.cut_short(action, state))

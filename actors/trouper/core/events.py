@@ -36,6 +36,8 @@ from trouper.core.control_events import DeadlinePassed as DeadlinePassed
 from trouper.core.control_events import PauseRequested as PauseRequested
 from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
+from trouper.core.control_events import TimerFired as TimerFired
+from trouper.core.control_events import TimerSet as TimerSet
 from trouper.core.conversation import Message
 from trouper.core.family import Parent
 from trouper.core.fork import Fork as Fork
@@ -345,6 +347,8 @@ REGISTRY = EventRegistry(
         OutputRejected,
         CancelRequested,
         BudgetRaised,
+        TimerSet,
+        TimerFired,
         DeadlinePassed,
         DeadlineExtended,
         PauseRequested,

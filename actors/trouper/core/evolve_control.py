@@ -7,10 +7,11 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import control_events as ev
-from trouper.core.control import NO_CONTROL, Control, Pause, Signal
+from trouper.core.control import NO_CONTROL, Control, Pause, Signal, Sleep
 from trouper.core.conversation import Human, System
+from trouper.core.evolve_actions import change_action
 from trouper.core.folding import advanced, changed, say
-from trouper.core.state import RunPhase, RunState, known
+from trouper.core.state import Action, Phase, RunPhase, RunState, known
 from trouper_journal import Erased
 
 
@@ -75,10 +76,25 @@ def _deadline_extended(state: RunState, event: ev.DeadlineExtended) -> RunState:
     return advanced(state, control=control)
 
 
+def _timer_set(state: RunState, event: ev.TimerSet) -> RunState:
+    sleep = Sleep(event.until, known(event.text, ""))
+    return change_action(state, event.action, lambda action: changed(action, phase=Phase.SLEEPING, sleep=sleep))
+
+
+def _timer_fired(state: RunState, event: ev.TimerFired) -> RunState:
+    def wake(action: Action) -> Action:
+        sleep = action.sleep
+        return action if sleep is None else changed(action, sleep=attrs.evolve(sleep, told=known(event.text, "")))
+
+    return change_action(state, event.action, wake)
+
+
 CONTROL_STEPS: dict[type, Callable[..., RunState]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.TimerSet: _timer_set,
+    ev.TimerFired: _timer_fired,
     ev.DeadlinePassed: _deadline_passed,
     ev.DeadlineExtended: _deadline_extended,
 }

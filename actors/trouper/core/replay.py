@@ -99,6 +99,10 @@ def _heard(step: Step, event: ev.RunHeard) -> bool:
     return isinstance(step, steps.Hear) and step.through == event.through
 
 
+def _fired(step: Step, event: ev.TimerFired) -> bool:
+    return isinstance(step, steps.FireTimer) and (step.action, step.attempt) == (event.action, event.attempt)
+
+
 def _passed(step: Step, event: ev.DeadlinePassed) -> bool:
     return isinstance(step, steps.PassDeadline) and step.not_before == event.deadline
 
@@ -132,6 +136,7 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
     ev.RunHeard: _heard,
     ev.DeadlinePassed: _passed,
+    ev.TimerFired: _fired,
     ev.ModelRequested: _requested,
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from trouper.core.action_events import Gate
 from trouper.core.answer import NO_ANSWER, Answer
 from trouper.core.base import Base
-from trouper.core.control import NO_CONTROL, Control
+from trouper.core.control import NO_CONTROL, Control, Sleep
 from trouper.core.conversation import AI, Message, Part
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
@@ -56,6 +56,7 @@ class Phase(StrEnum):
     DENIED = "denied"
     LAPSED = "lapsed"
     STARTED = "started"
+    SLEEPING = "sleeping"
     INTERRUPTED = "interrupted"
     UNRESOLVED = "unresolved"
     REPEAT = "repeat"
@@ -99,6 +100,7 @@ class Action:
         child: The run that it began, where it calls a sub-agent.
         answer: How a hook answered the call in place of the tool, or None.
         reviewed: Hooks have seen its result.
+        sleep: What it waits for, where its tool has set a timer.
     """
 
     action: str
@@ -134,6 +136,7 @@ class Action:
     settled_by: Principal | None = None
     evidence: str | None = None
     child: Child | None = None
+    sleep: Sleep | None = None
 
     @property
     def unreviewed(self) -> bool:

@@ -17,6 +17,7 @@ DRIFTED = "drifted"
 RETRYING = "retrying"
 PAUSED = "paused"
 SCHEDULED = "scheduled"
+SLEEPING = "sleeping"
 WAITING_FOR_CHILD = "waiting_for_child"
 QUEUED = "queued"
 ENDED_IN_DOUBT = "-in-doubt"
@@ -38,9 +39,9 @@ class Status:
 
     Attributes:
         label: What people must do about it first, if anything: ``drifted``, ``paused``, ``in_doubt``,
-            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled``, ``waiting_for_child``, or ``queued``
-            behind other turns of its session; or how it ended. A run that ended with calls in doubt says so behind
-            that: ``cancelled-in-doubt``.
+            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled``, ``sleeping``, ``waiting_for_child``,
+            or ``queued`` behind other turns of its session; or how it ended. A run that ended with calls in doubt says
+            so behind that: ``cancelled-in-doubt``.
         wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
             for another definition, or None.
     """
@@ -66,6 +67,8 @@ def status(state: RunState) -> Status:
     waits = RETRYING if state.started or state.control.start_at is None else SCHEDULED
     if alarm in {None, state.control.deadline} and any(map(waits_for_child, state.batch)):
         waits = WAITING_FOR_CHILD
+    if any(action.phase is Phase.SLEEPING for action in state.batch):
+        waits = SLEEPING
     return Status(_label(state, waits), alarm)
 
 

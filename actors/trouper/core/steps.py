@@ -48,6 +48,15 @@ class Compact:
 
 
 @frozen
+class FireTimer:
+    """Wake a call that sleeps."""
+
+    action: str
+    attempt: int
+    not_before: int
+
+
+@frozen
 class PassDeadline:
     """The run's time is up: once that is due, no other step is."""
 
@@ -165,7 +174,7 @@ class Close:
     action: str
     attempt: int
     outcome: Literal["ok", "error"]
-    evidence: Literal["person", "not_started", "tool_error", "query", "child", "output", "hook"]
+    evidence: Literal["person", "not_started", "tool_error", "query", "child", "output", "hook", "timer"]
     text: str
 
 
@@ -217,6 +226,7 @@ Step: TypeAlias = (
     | Summarise
     | AbandonSummary
     | Compact
+    | FireTimer
     | PassDeadline
     | RequestModel
     | AbandonModel
@@ -242,5 +252,5 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    waits = Start | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction
+    waits = Start | FireTimer | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction
     return step.not_before if isinstance(step, waits) else None

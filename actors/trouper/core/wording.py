@@ -139,6 +139,12 @@ def not_again(action: Action, state: RunState) -> str:
     return f"Did not take effect: {why}{said}, and {_cause(state)}."
 
 
+def cut_short(action: Action, state: RunState) -> str:
+    """A call that waited for a moment, which its run does not live to see."""
+    done = "The wait" if action.effect is Effect.READ_ONLY else "Took effect; the wait after that"
+    return f"{done} was cut short: {_cause(state)}."
+
+
 def doubt(action: Action) -> str:
     """A call of which nobody knows whether it took place."""
     said = f" ({action.text})" if action.text else ""

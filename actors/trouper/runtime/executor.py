@@ -31,6 +31,7 @@ from trouper.tools import (
     QueryReturn,
     Returned,
     Shown,
+    Timer,
     Tool,
     ToolContext,
     ToolHost,
@@ -213,6 +214,11 @@ class Executor(Actor[ExecutorMessage]):
         """A tool's outcome as an agent is told of it."""
         retry = self._tool.options.retry
         match result:
+            case Returned(timer=Timer() as timer):
+                # The text is for where it comes too late for the timer to be set.
+                return Acted(
+                    action, attempt, "returned", timer.text, None, lingering, late, result.update, retry, timer=timer
+                )
             case Returned():
                 told = shown(result, self._tool.options.max_result)
                 more = _more(told)

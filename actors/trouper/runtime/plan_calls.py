@@ -22,6 +22,7 @@ from trouper.runtime.children import begin_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
 from trouper.runtime.plan_output import plan_output_call
+from trouper.runtime.plan_timers import fire
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.sub_agents import SubAgent
@@ -141,7 +142,9 @@ class CallPlanner:
             return "free"
         return (await self.desk.approver.ask(Consider(tool, arguments))).gate
 
-    def act(self, state: RunState, step: st.AskApproval | st.StartAction | st.QueryAction | st.AbortAction) -> Plan:
+    def act(
+        self, state: RunState, step: st.AskApproval | st.StartAction | st.QueryAction | st.AbortAction | st.FireTimer
+    ) -> Plan:
         """Plan a step of a call that was read before."""
         action = state.action(step.action)
         if action is None:
@@ -152,6 +155,8 @@ class CallPlanner:
                 seconds = tool.options.approval_expires if tool else None
                 expires = None if seconds is None else self.desk.clock.now() + int(seconds * SECOND)
                 return Plan((ev.ApprovalRequested(action.action, step.request, action.digest, expires),))
+            case st.FireTimer():
+                return fire(action, self.desk.clock.now())
             case st.AbortAction():
                 return Plan((), (StopTool(action.action, action.tool),))
             case st.StartAction():

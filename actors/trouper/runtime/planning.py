@@ -85,7 +85,7 @@ class Planner:
                 return Plan(await self.calls.authorize(state, action))
             case st.Close(evidence="child"):
                 return take_in(self.agent, state, step)
-            case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction():
+            case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction() | st.FireTimer():
                 return self.calls.act(state, step)
             case _:
                 return Plan((_consequence(step),))

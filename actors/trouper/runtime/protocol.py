@@ -17,7 +17,7 @@ from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
 from trouper.kit import Request, Terminated
-from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Tool
+from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
 
 # ---- to a tree and its agent
 
@@ -217,6 +217,7 @@ class Acted:
         update: What it wrote to the run's named state.
         retry: How the tool's attempts follow each other, where it says so.
         shown: The result, where it is more than text and value.
+        timer: What it returned in place of a result: to be answered later.
     """
 
     action: str
@@ -229,6 +230,7 @@ class Acted:
     update: Mapping[str, Value] = field(factory=dict)
     retry: Retry | None = None
     shown: Shown | None = None
+    timer: Timer | None = None
 
 
 @frozen

@@ -154,6 +154,10 @@ class Recorder:
         action = state.action(outcome.action)
         if action is None or outcome.late or action.phase is not Phase.STARTED or action.attempt != outcome.attempt:
             yield from self._late(state, action, outcome)
+        elif outcome.result == "returned" and outcome.timer is not None:
+            until = outcome.timer.moment(self._now())
+            set_now = ev.TimerSet(outcome.action, outcome.attempt, until, outcome.timer.text)
+            yield from self._returned(state, _receipt(action, outcome, "returned"), outcome.update, set_now)
         elif outcome.result == "returned":
             yield from self._returned(state, _receipt(action, outcome, "returned"), outcome.update)
         elif outcome.result == "tool_error" and not action.doubted:
@@ -163,7 +167,13 @@ class Recorder:
             again = self._again(outcome, cause)
             yield ev.ActionInterrupted(outcome.action, outcome.attempt, cause, again, outcome.text)
 
-    def _returned(self, state: RunState, receipt: ev.ActionReceipted, update: Mapping[str, Value]) -> Iterator[object]:
+    def _returned(
+        self,
+        state: RunState,
+        receipt: ev.ActionReceipted,
+        update: Mapping[str, Value],
+        instead: ev.TimerSet | None = None,
+    ) -> Iterator[object]:
         """A result, and what it changes in the named state: all that it wrote, or, where something misfits, nothing."""
         if update:
             try:
@@ -173,7 +183,7 @@ class Recorder:
                 yield evolve(receipt, outcome="error", text=said, parts=None)
                 return
             yield ev.StateChanged("action", receipt.action, ops)
-        yield receipt
+        yield receipt if instead is None else instead
 
     def _cause(self, state: RunState, outcome: Acted) -> Cause:
         """Why there is no outcome: who cancels an attempt is known here, and not where it is made."""

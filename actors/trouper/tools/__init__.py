@@ -32,6 +32,7 @@ from ._state import check_keys as check_keys
 from ._state import defaults_of as defaults_of
 from ._state import misfits as misfits
 from ._state import view as view
+from ._timer import Timer as Timer
 from ._tool import Bound as Bound
 from ._tool import Gate as Gate
 from ._tool import Tool as Tool

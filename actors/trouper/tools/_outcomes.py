@@ -13,6 +13,7 @@ from trouper.core.conversation import Part, Value
 from trouper.errors import ToolError, TransientError
 
 from ._redact import Redactor
+from ._timer import Timer
 
 _LONGEST = 2000
 
@@ -27,6 +28,7 @@ class Returned:
         value: Its result as a journal value, secrets masked.
         update: What it wrote to the run's named state, as journal values, secrets masked.
         parts: Its content parts, where not all of it is text; ``value`` is then the same as a list.
+        timer: What it asked for in place of a result: to be answered later; its text with secrets masked.
         artifact: What is kept beside it and not shown to the model, secrets masked.
     """
 
@@ -34,6 +36,7 @@ class Returned:
     update: Mapping[str, Value] = field(factory=dict)
     parts: tuple[Part, ...] = ()
     artifact: Value = None
+    timer: Timer | None = None
 
 
 @frozen

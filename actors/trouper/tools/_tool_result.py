@@ -16,6 +16,7 @@ from trouper.core.strict_json import valid_text
 from ._outcomes import Returned
 from ._redact import Redactor
 from ._results import to_text, to_value
+from ._timer import Timer
 
 MAX_RESULT: Final = 50_000
 """How many characters of a result a model is told, unless a tool says otherwise."""
@@ -31,7 +32,7 @@ class ToolResult:
     """A tool's result with what goes beside it.
 
     Attributes:
-        content: What the model is told, as if it had been returned alone.
+        content: What the model is told, as if it had been returned alone; or a `Timer`, to tell it something later.
         artifact: What is journaled with the call and not shown to the model: anything that a tool may return, such as
             the rows behind a summary, or a report's bytes. `Run.artifacts` has it.
         update: New values for keys of the run's named state (see `StateKey`), by key. Each goes through its key's
@@ -49,10 +50,13 @@ def returned(result: object, redactor: Redactor) -> Returned:
     Raises:
         InvalidValue: Something of it cannot be journaled.
     """
-    if not isinstance(result, ToolResult | Image | Audio | File | list | tuple):
+    if not isinstance(result, ToolResult | Timer | Image | Audio | File | list | tuple):
         return Returned(redactor.value(to_value(result)))
     told = result if isinstance(result, ToolResult) else ToolResult(result)
     update = redactor.value(to_value(told.update))
+    if isinstance(told.content, Timer):
+        timer = attrs.evolve(told.content, text=redactor.text(told.content.text))
+        return Returned(None, update if isinstance(update, dict) else {}, timer=timer)
     parts = _parts(told.content, redactor)
     return Returned(
         [dict(part) for part in parts] if parts else redactor.value(to_value(told.content)),
