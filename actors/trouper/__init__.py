@@ -9,6 +9,7 @@ from trouper._clock import SystemClock as SystemClock
 from trouper._ids import Entropy as Entropy
 from trouper._ids import SystemEntropy as SystemEntropy
 from trouper.agent import Agent as Agent
+from trouper.binding import StepView as StepView
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.commands import Judgement as Judgement

@@ -9,6 +9,7 @@ from typing import TypeVar, Unpack
 
 from attrs import Attribute, field, frozen
 
+from trouper.binding import Bind
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.definition import Definition, define
 from trouper.core.events import NO_TERMS, Limits, Requirement, Terms
@@ -94,6 +95,19 @@ def _check_completion(agent: Agent, _: Attribute[Sequence[Requirement]], rules: 
             raise DefinitionError(f"agent {agent.name}, completion: it has no tool called {name!r}")
 
 
+def _check_choice(agent: Agent, _: Attribute[Bind | None], bind: object) -> None:
+    if bind is not None and not callable(bind):
+        raise DefinitionError(f"agent {agent.name}, bind: give a function of the step, not {type(bind).__name__}")
+    if agent.output is not None and (direct := [tool.name for tool in agent.tools if tool.options.return_direct]):
+        raise DefinitionError(
+            f"agent {agent.name}: {direct[0]} returns directly, which would end a run without its output"
+        )
+    choice = agent.config.tool_choice
+    words = {None, "auto", "none", "required", FINAL_RESULT if agent.output is not None else None}
+    if choice not in words and choice not in agent.toolbox:
+        raise DefinitionError(f"agent {agent.name}, config: tool_choice names {choice!r}, which is no tool of it")
+
+
 @frozen(slots=False, eq=False)
 class Agent:
     """An agent's definition: a value that can be shared by any number of runs and runtimes.
@@ -112,6 +126,8 @@ class Agent:
         description: What it is for, told to agents that have it as a tool.
         hooks: What is called at the points of its runs, in this order; see `trouper.hooks`.
         models: Further models by name, for hooks to choose.
+        bind: Chooses the tools of each model call by name, of those above: ``bind(step) -> names``, plain or async (see
+            `StepView`); None offers all of them always.
 
     Raises:
         DefinitionError: A bad name, something that is not a tool, two tools of one name, or anything else that is not
@@ -133,6 +149,7 @@ class Agent:
     hooks: Sequence[Hook] = field(default=(), converter=hooks_in, kw_only=True)
     models: Mapping[str, Model] = field(factory=dict, kw_only=True)
     description: str = field(default="", validator=_must_be(str), kw_only=True)
+    bind: Bind | None = field(default=None, validator=_check_choice, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         _ = self.cast
@@ -188,7 +205,7 @@ class Agent:
     @cached_property
     def terms(self) -> Terms:
         """What the rules must know of it."""
-        if self.answering is None and not self.completion and not self.hooks:
+        if self.answering is None and not self.completion and not self.hooks and self.bind is None:
             return NO_TERMS
         answering = self.answering
         return Terms(
@@ -197,6 +214,7 @@ class Agent:
             output_tool=FINAL_RESULT if answering is not None and answering.mode == "tool" else "",
             requires=tuple(self.completion),
             rounds=NO_TERMS.rounds if answering is None else answering.output.rounds,
+            binds=self.bind is not None,
         )
 
     @cached_property
@@ -225,6 +243,8 @@ class Agent:
             told["history"] = self.history.to_value()
         if self.answering is not None:
             used["output"], told["output"] = self.answering.contract(), self.answering.prose()
+        if self.bind is not None:
+            used["bind"] = True
         if self.completion:
             used["completion"] = [[list[Value](rule.tools), rule.count] for rule in self.completion]
         if self.hooks:

@@ -40,6 +40,7 @@ class FakeTool:
     version: int = 1
     permissions: tuple[str, ...] = ()
     authorize: bool = False
+    direct: bool = False
     agent: str = ""
 
     def identity(self, name: str) -> bytes:
@@ -149,7 +150,9 @@ class Shell:
                 limits = self.state.limits or ev.Limits()
                 self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits, self.terms))
             case st.RequestModel(index, attempt, closing):
-                digest = request_digest(self.state.chain, self.state.definition, closing)
+                digest = request_digest(
+                    self.state.chain, self.state.definition, closing, self.state.tools.offers(index)
+                )
                 self.append(ev.ModelRequested(index, attempt, digest, closing))
                 self.model = (index, attempt)
             case st.AbandonModel(index, attempt):
@@ -165,9 +168,8 @@ class Shell:
                 )
             case st.Deny(action, missing):
                 self.append(ev.ActionDenied(action, "permissions", missing))
-            case st.Authorize(action):
-                denied = ev.ActionDenied(action, "runtime", reason="not now")
-                self.append(ev.ActionAuthorized(action) if self.allows else denied)
+            case st.BindTools() | st.Authorize():
+                self.append(self._answered_by_the_host(step))
             case st.StartAction(action, attempt) if agent := self.tools[self.action(action).tool].agent:
                 run = child_id(RUN, action)
                 self.append(ev.ChildStarted(action, run, agent), ev.ActionStarted(action, attempt))
@@ -187,6 +189,12 @@ class Shell:
                 self.append(self._checked(index))
             case _:
                 self.append(_consequence(step))
+
+    def _answered_by_the_host(self, step: st.BindTools | st.Authorize) -> object:
+        if isinstance(step, st.BindTools):
+            return ev.ToolsBound(step.index, tuple(self.tools), failed=not self.allows, error="no idea")
+        denied = ev.ActionDenied(step.action, "runtime", reason="not now")
+        return ev.ActionAuthorized(step.action) if self.allows else denied
 
     def action(self, name: str) -> Action:
         found = self.state.action(name)
@@ -217,6 +225,7 @@ class Shell:
             arguments,
             permissions=tool.permissions,
             authorize=tool.authorize,
+            direct=tool.direct,
         )
 
     def _checked(self, index: int) -> object:
@@ -282,6 +291,7 @@ class Shell:
                     tool.attempts,
                     tool.permissions,
                     tool.authorize,
+                    tool.direct,
                 )
             )
 
@@ -302,8 +312,8 @@ def _consequence(step: Step) -> object:
             return ev.RunHeard(through)
         case st.Reject(index, text):
             return ev.OutputRejected(index, "incomplete", text)
-        case st.Succeed():
-            return ev.RunSucceeded()
+        case st.Succeed(source):
+            return ev.RunSucceeded(source)
         case st.Fail(kind, message):
             return ev.RunFailed(kind, message)
         case st.EndCancelled():

@@ -47,6 +47,7 @@ TOOLS: Mapping[str, FakeTool] = {
     "export": FakeTool(Effect.READ_ONLY, gated=True, permissions=("export",)),
     "guarded": FakeTool(Effect.IDEMPOTENT_WRITE, authorize=True),
     "vetted": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, authorize=True),
+    "direct": FakeTool(Effect.READ_ONLY, direct=True),
     "ask": FakeTool(Effect.READ_ONLY, agent="helper"),
     "hire": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, agent="worker"),
 }
@@ -61,6 +62,8 @@ TERMS = (
     ev.Terms(output=True, output_tool="final_result", rounds=1),
     ev.Terms(requires=NEEDS[:1]),
     ev.Terms(output=True, output_tool="final_result", requires=NEEDS, rounds=3),
+    ev.Terms(binds=True),
+    ev.Terms(binds=True, requires=NEEDS[:1]),
 )
 Failure: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "cancelled"]
 FAILURES: tuple[Failure, ...] = ("tool_error", "transient", "retryable", "exception", "cancelled")

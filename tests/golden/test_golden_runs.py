@@ -76,6 +76,7 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "deadline.passed",
         "timer.fired",
         "timer.set",
+        "tools.bound",
         "run.heard",
         "run.pause_requested",
         "run.signalled",

@@ -25,7 +25,16 @@ def _denied(event: ev.ActionDenied, limit: int | None) -> Line:
     return Line(RUNTIME, f"{said}{reason_text(event.reason or None, limit)}", "bad")
 
 
+def _bound(event: ev.ToolsBound, limit: int | None) -> Line:
+    if event.failed:
+        return Line(
+            RUNTIME, f"could not choose the tools of request {event.index + 1}{reason_text(event.error, limit)}", "bad"
+        )
+    return Line(RUNTIME, f"offers the tools {clean(', '.join(event.tools)) or 'none'}", "dim")
+
+
 TOOL_SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.ActionAuthorized: _authorized,
     ev.ActionDenied: _denied,
+    ev.ToolsBound: _bound,
 }

@@ -66,6 +66,7 @@ class ActionPlanned:
         answer: How a hook answered it.
         asked: The model's own arguments, where a hook changed them.
         recorded: Whose receipt answers it, in a fork: the whole id of a call of the run that was forked.
+        direct: Whether its result may be the run's output.
     """
 
     action: str
@@ -82,6 +83,7 @@ class ActionPlanned:
     answer: Literal["ok", "error"] | None = None
     asked: Content[dict[str, Value] | None] = None
     recorded: str | None = None
+    direct: bool = False
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -142,6 +144,7 @@ class ActionReplanned:
     attempts: int = 1
     permissions: tuple[str, ...] = ()
     authorize: bool = False
+    direct: bool = False
 
 
 @event("action.started", schema=1, driver=True)

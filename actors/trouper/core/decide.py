@@ -16,6 +16,7 @@ from trouper.core.decide_control import deadline, hears, held_back
 from trouper.core.decide_hooks import after_call, after_reply, before_calls, before_request, halting, on_error
 from trouper.core.decide_output import ending, held_outputs
 from trouper.core.decide_session import abandon_summary, before_start
+from trouper.core.decide_tools import before_binding
 from trouper.core.state import Action, RunState
 from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, RunHook, Step
 
@@ -58,7 +59,7 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
         grants = state.tools.grants
         steps = tuple(step for action in state.batch for step in action_steps(action, grants))
         return (*steps, *held_outputs(state)) if hook is None else (*steps, hook)
-    return before_request(state, _conversation(state))
+    return before_binding(state, before_request(state, _conversation(state)))
 
 
 def _at_limit(state: RunState) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from trouper.core import wording
+from trouper.core.decide_tools import returned
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.steps import CheckOutput, Close, Fail, Reject, Step, Succeed
 
@@ -73,9 +74,11 @@ def ending(state: RunState) -> Step | None:
         return Fail(kind, wording.not_accepted(answer.rejections, answer.told))
     if answer.index == index and answer.verdict == "accepted":
         return None if overtaken else Succeed()
+    if (step := returned(state)) is not None:
+        return step
     if last != "ai" and not state.closing:
         return None
     if state.terms.requires or state.terms.output:
-        step = _look(state, index)
-        return step if state.terms.output or isinstance(step, Reject) else Succeed()
+        look = _look(state, index)
+        return look if state.terms.output or isinstance(look, Reject) else Succeed()
     return Succeed()

@@ -29,8 +29,10 @@ def extend_chain(chain: bytes, salt: bytes, message: Message) -> bytes:
     return hashlib.sha256(chain + content_digest(salt, message_value(message))).digest()
 
 
-def request_digest(chain: bytes, definition: str, closing: bool) -> bytes:
-    """Digest of a model request: of its messages in order, and of the definition that it was made under."""
+def request_digest(chain: bytes, definition: str, closing: bool, tools: tuple[str, ...] | None = None) -> bytes:
+    """Digest of a model request: of its messages in order, of the definition, and of tools chosen for it alone."""
+    if tools is not None:
+        chain = hashlib.sha256(chain + "\n".join(tools).encode()).digest()
     return hashlib.sha256(chain + definition.encode() + (b"\x01" if closing else b"\x00")).digest()
 
 

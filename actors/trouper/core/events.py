@@ -70,6 +70,7 @@ from trouper.core.terms import Requirement as Requirement
 from trouper.core.terms import Terms as Terms
 from trouper.core.tool_events import ActionAuthorized as ActionAuthorized
 from trouper.core.tool_events import ActionDenied as ActionDenied
+from trouper.core.tool_events import ToolsBound as ToolsBound
 from trouper_journal import Content, EventRegistry, Value, event
 
 
@@ -289,7 +290,13 @@ class RunWaiting:
 @event("run.succeeded", schema=1, driver=True)
 @frozen
 class RunSucceeded:
-    """The model's last reply is the run's output."""
+    """The run has its output: the model's last reply, unless something else is named.
+
+    Attributes:
+        source: The call whose result is the output; None where a reply is.
+    """
+
+    source: str | None = None
 
 
 @event("run.failed", schema=1, driver=True)
@@ -301,8 +308,9 @@ class RunFailed:
         kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off; ``output``:
             answer after answer could not be read as the output; ``incomplete``: evidence was missing to the end;
             ``refused``: the model would not, or a filter stepped in; ``deadline``: its time was up; ``hook``: a hook
-            said so, or raised; ``state``: the named state that it was submitted with does not fit. None of them but
-            the last is for good: a resume, a raised limit or a later deadline lets the run go on.
+            said so, or raised; ``binding``: the tools of a step could not be chosen; ``state``: the named state that it
+            was submitted with does not fit. None of them but the last is for good: a resume, a raised limit or a later
+            deadline lets the run go on.
     """
 
     kind: FailureKind
@@ -330,6 +338,7 @@ REGISTRY = EventRegistry(
         ActionReplanned,
         ActionAuthorized,
         ActionDenied,
+        ToolsBound,
         ApprovalRequested,
         ApprovalDecided,
         ApprovalExpired,

@@ -32,6 +32,7 @@ from trouper.core.state import (
     Usage,
     known,
 )
+from trouper.core.tool_course import tools_after_reply, tools_after_resume
 from trouper.core.tooling import NO_TOOLING, Tooling
 from trouper_journal import Erased, Value
 
@@ -145,6 +146,7 @@ def _responded(state: RunState, event: ev.ModelResponded) -> RunState:
         truncated=event.truncated,
         truncations=state.truncations + 1 if cut else 0,
         finish=event.finish,
+        tools=tools_after_reply(state.tools, (call.name for call in asked)),
         answer=after_reply(state.answer, event.finish, refusal=known(event.refusal, None) is not None),
         erased=state.erased or isinstance(event.calls, Erased),
     )
@@ -199,7 +201,8 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
     if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state", "deadline"}:
         return advanced(unpaused(state))
-    return advanced(revived(after_resume(state)))
+    state = changed(after_resume(state), tools=tools_after_resume(state.tools))
+    return advanced(revived(state))
 
 
 def _waiting(state: RunState, event: ev.RunWaiting) -> RunState:
@@ -216,8 +219,10 @@ def _ended(state: RunState, phase: RunPhase, **changes: object) -> RunState:
     return advanced(state, phase=phase, model=model, unplanned=(), **changes)
 
 
-def _succeeded(state: RunState, _event: ev.RunSucceeded) -> RunState:
-    return _ended(state, RunPhase.SUCCEEDED)
+def _succeeded(state: RunState, event: ev.RunSucceeded) -> RunState:
+    if event.source is None:
+        return _ended(state, RunPhase.SUCCEEDED)
+    return _ended(state, RunPhase.SUCCEEDED, tools=attrs.evolve(state.tools, source=event.source))
 
 
 def _run_failed(state: RunState, event: ev.RunFailed) -> RunState:

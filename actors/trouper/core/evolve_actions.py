@@ -14,6 +14,7 @@ from trouper.core.evolve_fork import note_recorded
 from trouper.core.evolve_output import after_receipt
 from trouper.core.folding import advanced, changed, content_parts, say
 from trouper.core.state import Action, Decision, Phase, RunState, known
+from trouper.core.tool_course import tools_after_batch
 from trouper_journal import Erased
 
 
@@ -33,6 +34,7 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         authorize=event.authorize,
         asked=known(event.asked, None),
         answer=event.answer,
+        direct=event.direct,
     )
     hooks = state.hooks
     if event.action in hooks.calls:
@@ -100,7 +102,8 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
         for action in ordered
         if action.decision or action.cause or action.child or action.denial or action.phase is Phase.UNRESOLVED
     )
-    return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept)
+    tools = tools_after_batch(state.tools, ordered)
+    return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept, tools=tools)
 
 
 def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
@@ -116,6 +119,7 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
             attempts=event.attempts,
             permissions=event.permissions,
             authorize=event.authorize,
+            direct=event.direct,
             phase=Phase.PLANNED,
             decision=None,
             # An edit was part of a decision that lapses with the tool it was taken on.

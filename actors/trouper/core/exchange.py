@@ -46,7 +46,8 @@ class ModelConfig:
         max_tokens: Limit of the reply, in tokens, reasoning included.
         stop: Texts at which the reply ends.
         seed: Seed for providers that can repeat a reply.
-        tool_choice: ``auto``, ``none``, ``required`` or the name of the tool that must be called.
+        tool_choice: ``auto``, ``none``, ``required`` or the name of the tool that must be called. In an agent's config
+            the last two hold until the run's model has called a tool, or that tool; then it is ``auto``.
         parallel_tool_calls: Whether one reply may ask for several calls.
         reasoning_effort: How long the model shall think, in the provider's words.
         extra: Further fields of the request, in the provider's words; they win over the fields above.

@@ -149,7 +149,8 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.OutputAccepted: _accepted,
     ev.OutputRejected: _rejected,
     ev.HookApplied: _hooked,
-    ev.RunSucceeded: lambda step, _: isinstance(step, steps.Succeed),
+    ev.RunSucceeded: lambda step, event: isinstance(step, steps.Succeed) and step.source == event.source,
+    ev.ToolsBound: lambda step, event: isinstance(step, steps.BindTools) and step.index == event.index,
     ev.RunFailed: _failed,
     ev.RunCancelled: lambda step, _: isinstance(step, steps.EndCancelled),
 }

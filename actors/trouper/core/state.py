@@ -96,6 +96,7 @@ class Action:
         permissions: What the run must have been granted.
         authorize: Whether a callback must still be asked before it starts.
         denial: Why it may not run.
+        direct: Whether its result may be the run's output.
         verdict: What a person settled a doubt with.
         child: The run that it began, where it calls a sub-agent.
         answer: How a hook answered the call in place of the tool, or None.
@@ -132,6 +133,7 @@ class Action:
     permissions: tuple[str, ...] = ()
     authorize: bool = False
     denial: Denial | None = None
+    direct: bool = False
     verdict: Literal["applied", "not_applied", "run_again", "abandon"] | None = None
     settled_by: Principal | None = None
     evidence: str | None = None
@@ -288,12 +290,23 @@ class RunState:
 
     @property
     def output(self) -> str | None:
-        """Text of the last reply as hooks left it, once the run has succeeded; a structured output as JSON text."""
+        """Text of the last reply as hooks left it, once the run has succeeded; a structured output as JSON text.
+
+        Of a run that ended with a tool's result it is that (see `Tooling.source`).
+        """
         if self.phase is not RunPhase.SUCCEEDED:
             return None
         if self.answer.verdict == "accepted":
             return json.dumps(self.answer.value, ensure_ascii=False, separators=(",", ":"))
+        if self.tools.source is not None:
+            return self._result(self.tools.source)
         return self.said
+
+    def _result(self, action: str) -> str:
+        """What a call's tool message says."""
+        name = f"{self.run}/{action}"
+        found = (message for message in reversed(self.messages) if message.role == "tool" and message.id == name)
+        return next((text_of(message.content) for message in found), "")
 
     @property
     def said(self) -> str:

@@ -111,6 +111,13 @@ class AskApproval:
 
 
 @frozen
+class BindTools:
+    """Choose the tools of a model call."""
+
+    index: int
+
+
+@frozen
 class Deny:
     """Refuse a call for which the run was not granted what it takes."""
 
@@ -204,7 +211,9 @@ class Reject:
 
 @frozen
 class Succeed:
-    """The last reply is the output."""
+    """The last reply is the output, or the result of the call named ``source``."""
+
+    source: str | None = None
 
 
 @frozen
@@ -233,6 +242,7 @@ Step: TypeAlias = (
     | RunHook
     | Plan
     | AskApproval
+    | BindTools
     | Deny
     | Authorize
     | Expire

@@ -10,7 +10,7 @@ from trouper.errors import DefinitionError
 from trouper_journal import Value
 
 FailureKind: TypeAlias = Literal[
-    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline", "hook"
+    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline", "hook", "binding"
 ]
 """Why a run failed; `RunFailed` says what each means."""
 
@@ -83,6 +83,7 @@ class Terms:
         output_tool: The call that hands the output in; empty where it is the reply's text.
         requires: Evidence without which the run may not succeed.
         rounds: How often the model is told what is wrong with its answer before the run fails.
+        binds: Whether the tools of each model call are chosen anew.
     """
 
     hooks: tuple[str, ...] = ()
@@ -90,6 +91,7 @@ class Terms:
     output_tool: str = ""
     requires: tuple[Requirement, ...] = ()
     rounds: int = 2
+    binds: bool = False
 
     def hands_in(self, tool: str) -> bool:
         """Whether a call of that name hands in the output."""

@@ -17,6 +17,24 @@ class ActionAuthorized:
     action: str
 
 
+@event("tools.bound", schema=1, driver=True)
+@frozen
+class ToolsBound:
+    """The agent chose the tools of a model call.
+
+    Attributes:
+        index: Number of the model call.
+        tools: Their names, in the agent's order.
+        failed: Whether they could not be chosen.
+        error: Why.
+    """
+
+    index: int
+    tools: tuple[str, ...] = ()
+    failed: bool = False
+    error: Content[str] = ""
+
+
 @event("action.denied", schema=1, driver=True)
 @frozen
 class ActionDenied:

@@ -29,9 +29,25 @@ class Tooling:
 
     Attributes:
         grants: The permissions that it was submitted with.
+        bound: The tools of the model call ``bound_for``, where the agent chooses them anew for each.
+        bound_for: Number of that model call; -1 for none.
+        misbound: Why they could not be chosen; empty where they could.
+        called: Tools that its model has called, each once.
+        direct: The call whose result is the run's output, where a reply has just been carried out that ends it.
+        source: The call whose result became the output of the run; None where a reply did.
     """
 
     grants: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
+    bound_for: int = -1
+    misbound: str = ""
+    called: tuple[str, ...] = ()
+    direct: str | None = None
+    source: str | None = None
+
+    def offers(self, index: int) -> tuple[str, ...] | None:
+        """The tools of a model call; None where it has all that the agent has."""
+        return self.bound if index == self.bound_for else None
 
 
 NO_TOOLING: Final = Tooling()

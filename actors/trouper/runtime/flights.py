@@ -173,13 +173,14 @@ class Flights:
 
     async def _send(self, launch: SendRequest, agent: Agent, state: RunState) -> None:
         self._model, self._further = (launch.index, launch.attempt), launch.model
+        specs = offered(agent, closing=launch.closing, bound=state.tools.offers(launch.index))
         request = Generate(
             self._run,
             launch.index,
             launch.attempt,
             await conversation(self._desk, agent, state, launch.closing),
-            offered(agent, closing=launch.closing),
-            settings(agent, closing=launch.closing),
+            specs,
+            settings(agent, state, (spec.name for spec in specs), closing=launch.closing),
             self._deliver,
         )
         try:

@@ -66,8 +66,10 @@ class CallPlanner:
         if edit.answer is not None:
             answer: Literal["ok", "error"] = "ok" if edit.ok else "error"
             return ev.ActionPlanned(step.action, asked.name, effect, "hook", refusal=edit.answer, answer=answer)
-        if tool is None or self.agent is None:
-            return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=self._no_tool(asked.name))
+        bound = state.tools.offers(state.index - 1)
+        if tool is None or self.agent is None or (bound is not None and tool.name not in bound):
+            refusal = self._no_tool(asked.name, bound)
+            return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=refusal)
         if isinstance(tool, SubAgent) and len(state.path) >= DEPTH:
             return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=child_wording.TOO_DEEP)
         try:
@@ -89,6 +91,7 @@ class CallPlanner:
             permissions=tool.options.permissions,
             authorize=self._authorizes(tool),
             asked=original if edit.arguments is not None else None,
+            direct=tool.options.return_direct,
         )
 
     def _authorizes(self, tool: Tool) -> bool:
@@ -132,8 +135,11 @@ class CallPlanner:
                     return ev.ActionDenied(action.action, policy, reason=denied.reason)
         return ev.ActionAuthorized(action.action)
 
-    def _no_tool(self, name: str) -> str:
-        names = ", ".join(self.agent.toolbox) if self.agent and self.agent.toolbox else "none"
+    def _no_tool(self, name: str, bound: tuple[str, ...] | None = None) -> str:
+        toolbox = self.agent.toolbox if self.agent else {}
+        names = ", ".join(toolbox if bound is None else bound) or "none"
+        if bound is not None and name in toolbox:
+            return f"Not started: the tool {name!r} is not available in this step. Tools: {names}."
         return f"There is no tool called {name!r}. Tools: {names}."
 
     async def _gate(self, tool: Tool, arguments: Mapping[str, Value]) -> Literal["free", "person"]:
@@ -236,6 +242,7 @@ class CallPlanner:
             tool.options.attempts,
             tool.options.permissions,
             self._authorizes(tool),
+            tool.options.return_direct,
         )
         return (*lapse, replanned)
 

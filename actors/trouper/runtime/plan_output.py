@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from trouper.agent import Agent
+from trouper.binding import chosen
 from trouper.core import events as ev
 from trouper.core import wording
 from trouper.core.conversation import AI, Message, System, ToolSpec
@@ -62,17 +64,20 @@ def wrap_up(agent: Agent) -> Message:
     return System(id="wrap-up", content=wording.WRAP_UP if agent.answering is None else agent.answering.wrap_up)
 
 
-def offered(agent: Agent, *, closing: bool) -> tuple[ToolSpec, ...]:
-    """The tools of a request: all, or at the limit none but the one that hands in the output."""
+def offered(agent: Agent, *, closing: bool, bound: tuple[str, ...] | None = None) -> tuple[ToolSpec, ...]:
+    """The tools of a request: all, or those chosen for it; at the limit none but the one that hands in the output."""
     own = () if closing else agent.specs
+    if bound is not None:
+        own = tuple(spec for spec in own if spec.name in bound)
     if agent.answering is None or agent.answering.mode != "tool":
         return own
     return (*own, agent.answering.spec)
 
 
-def settings(agent: Agent, *, closing: bool) -> ModelConfig:
-    """The settings of a request."""
-    return agent.config if agent.answering is None else agent.answering.config(agent.config, closing=closing)
+def settings(agent: Agent, state: RunState, names: Iterable[str], *, closing: bool) -> ModelConfig:
+    """The settings of a request that offers the tools of these names."""
+    config = chosen(agent.config, state, names)
+    return config if agent.answering is None else agent.answering.config(config, closing=closing)
 
 
 def typed_output(agent: Agent | None, state: RunState) -> object:

@@ -11,6 +11,7 @@ from typing import Literal
 from attrs import frozen
 
 from trouper.agent import Agent
+from trouper.binding import ask_bind
 from trouper.core import events as ev
 from trouper.core import steps as st
 from trouper.core.conversation import Message
@@ -59,7 +60,7 @@ class Planner:
             case st.Start():
                 return await self._start(state)
             case st.RequestModel(index, attempt, closing):
-                digest = request_digest(state.chain, state.definition, closing)
+                digest = request_digest(state.chain, state.definition, closing, state.tools.offers(index))
                 chosen = state.hooks.chosen(index)
                 model = chosen if self.agent is not None and chosen in self.agent.cast else ""
                 event = ev.ModelRequested(index, attempt, digest, closing, model)
@@ -81,8 +82,8 @@ class Planner:
                 return cancel_child(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
                 return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
-            case st.Authorize(action):
-                return Plan(await self.calls.authorize(state, action))
+            case st.BindTools() | st.Authorize():
+                return Plan(await self._ask(state, step))
             case st.Close(evidence="child"):
                 return take_in(self.agent, state, step)
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction() | st.FireTimer():
@@ -124,6 +125,20 @@ class Planner:
         delegated = isinstance(self.agent.toolbox.get(planned.tool), SubAgent)
         return await contained(self.desk.receipts, state, planned, delegated=delegated)
 
+    async def _ask(self, state: RunState, step: st.BindTools | st.Authorize) -> tuple[object, ...]:
+        """What the host's own code says: whether a call may start, or which tools the next model call has."""
+        if isinstance(step, st.Authorize):
+            return await self.calls.authorize(state, step.action)
+        if self.agent is None:
+            return ()
+        if self.agent.bind is None:
+            # The terms are of a definition that chose them; today's does not.
+            return (ev.ToolsBound(state.index, tuple(self.agent.toolbox)),)
+        tools, error = await ask_bind(
+            self.agent.bind, state, keys=self.agent.state, known=tuple(self.agent.toolbox), clock=self.desk.clock
+        )
+        return (ev.ToolsBound(state.index, tools, bool(error), error),)
+
     # ---- definitions
 
     def today(self, state: RunState) -> tuple[str, ...]:
@@ -161,8 +176,8 @@ def _consequence(step: Step) -> object:
             return ev.RunHeard(through)
         case st.Reject(index, text):
             return ev.OutputRejected(index, "incomplete", text)
-        case st.Succeed():
-            return ev.RunSucceeded()
+        case st.Succeed(source):
+            return ev.RunSucceeded(source)
         case st.Fail(kind, message):
             return ev.RunFailed(kind, message)
         case st.EndCancelled():

@@ -44,6 +44,7 @@ class Declarations(TypedDict, total=False):
     max_result: int | None
     permissions: Sequence[str]
     authorize: Authorize | None
+    return_direct: bool
 
 
 # About thirty years: a moment that far ahead can still be written down, and no clock of a loop overflows.
@@ -77,6 +78,7 @@ class ToolOptions:
         max_result: How many characters of a result a model is told; None for all.
         permissions: What a run must have been granted to use it.
         authorize: Asked about each call just before it starts.
+        return_direct: Whether its result ends the run, as its output.
     """
 
     effect: Effect | None = field(default=None, converter=_effect)
@@ -93,6 +95,7 @@ class ToolOptions:
     max_result: int | None = MAX_RESULT
     permissions: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     authorize: Authorize | None = None
+    return_direct: bool = False
 
 
 def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
@@ -115,6 +118,9 @@ def read_options(tool: str, declared: Mapping[str, object]) -> ToolOptions:
         raise refuse("retry", reason)
     if (declared.get("query") is not None) != (declared.get("effect") == Effect.QUERYABLE_WRITE):
         raise refuse("query", "a queryable_write needs one, and no other effect class may have one")
+    if declared.get("return_direct"):
+        # No model reads it: nothing is cut unless the author says so.
+        declared = {"max_result": None, **declared}
     if isinstance(retry := declared.get("retry"), Retry):
         declared = {**declared, "attempts": retry.attempts}
     return ToolOptions(**declared)  # type: ignore[arg-type] # each value was just checked
@@ -186,6 +192,7 @@ _FITS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "version": (_is_text, 'give a text that is not empty, such as "2"'),
     "requires_approval": (_is_gate, "give true, false or a plain function of the arguments"),
     "query": (lambda value: value is None or callable(value), "give a function"),
+    "return_direct": (_is_flag, "give true or false"),
     "strict": (_is_flag, "give true or false"),
 }
 """What each option must be, and what is said where it is not."""

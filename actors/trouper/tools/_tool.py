@@ -181,6 +181,8 @@ class Tool(Generic[P, R]):
             more["permissions"] = [*sorted(self.options.permissions)]
         if self.options.authorize is not None:
             more["authorize"] = True
+        if self.options.return_direct:
+            more["return_direct"] = True
         if self.options.retry is not None and self.options.retry.on:
             more["retry_on"] = [*sorted(kind.__qualname__ for kind in self.options.retry.on)]
         return more | {
@@ -224,6 +226,7 @@ def tool(
             ``query``: for a ``queryable_write``, a function that tells whether a call took place (see `Found`).
             ``retry``: a `Retry`, for waits of its own between attempts and errors that are worth another.
             ``strict``: true has providers hold the model to the schema word by word, where they can.
+            ``return_direct``: true ends the run with the tool's result, as its output.
             ``max_result``: how many characters of a result the model is told, 50,000 if not said; None for all.
             ``concurrency``: how many calls may run at once. ``version``: the author's number for its behaviour.
             ``approval_expires``: seconds after which an undecided approval lapses.
