@@ -119,9 +119,9 @@ REFUSED: dict[str, tuple[Ask, type[TrouperError], str]] = {
     "no input": (lambda runtime, _: runtime.submit("desk", None), InvalidValue, "input: NoneType"),  # type: ignore[arg-type]
     "one message alone": (lambda runtime, _: runtime.submit("desk", Human("", "x")), InvalidValue, "input: Human"),  # type: ignore[arg-type]
     "a part that is none": (
-        lambda runtime, _: runtime.submit("desk", [Human("", ["x"])]),  # type: ignore[list-item]
+        lambda runtime, _: runtime.submit("desk", [Human("", [7])]),  # type: ignore[list-item]
         InvalidValue,
-        r"input\[0\].content\[0\]: str",
+        r"input\[0\].content\[0\]: int",
     ),
     "a field that is none": (
         lambda runtime, _: runtime.submit("desk", [Human("", "x", 5)]),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ is kept in ``extra``, so that it can be sent back as it came; nothing here knows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal, TypeAlias, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
@@ -19,8 +19,24 @@ Part: TypeAlias = Mapping[str, Value]
 Content: TypeAlias = str | tuple[Part, ...]
 
 
-def _content(value: str | Iterable[Part]) -> Content:
-    return value if isinstance(value, str) else tuple(value)
+class Shown(Protocol):
+    """Something that can stand in a message as a content part, such as an `Image`."""
+
+    def part(self) -> Part:
+        """It as a content part."""
+        ...
+
+
+def _content(value: str | Iterable[Part | Shown | str]) -> Content:
+    return value if isinstance(value, str) else tuple(_part(item) for item in value)
+
+
+def _part(item: Part | Shown | str) -> Part:
+    if isinstance(item, str):
+        return {"type": "text", "text": item}
+    # What cannot be a part stays as it is: it is refused, with its place, where the message is used.
+    make = getattr(item, "part", None)
+    return make() if callable(make) else item  # type: ignore[return-value]
 
 
 def _nothing() -> dict[str, Value]:
@@ -69,7 +85,7 @@ class Human:
 
     Attributes:
         id: The message's id.
-        content: Text, or content parts.
+        content: Text, or content parts: texts, `Image`, `Audio` and `File`, or parts as JSON.
         extra: Other fields of the message (such as ``name``), kept as they came.
     """
 
@@ -80,7 +96,7 @@ class Human:
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-def _optional_content(value: str | Iterable[Part] | None) -> Content | None:
+def _optional_content(value: str | Iterable[Part | Shown | str] | None) -> Content | None:
     return None if value is None else _content(value)
 
 
