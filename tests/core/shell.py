@@ -371,11 +371,12 @@ def check_status(state: RunState) -> None:
         assert told.label == "in_doubt"
     elif state.awaiting:
         assert told.label == "awaiting_approval"
-    elif told.wake_at is None:
-        # Whatever waits for nobody waits for a moment, or for a run that a call began.
-        assert told.label == "waiting_for_child"
+    elif told.label == "waiting_for_child":
         assert any(action.child is not None and not action.child.ended for action in state.batch)
+        assert told.wake_at in {None, state.control.deadline}
     else:
+        # Whatever waits for nobody waits for a moment, or for a run that a call began.
+        assert told.wake_at is not None
         asleep = any(action.phase is Phase.SLEEPING for action in state.batch)
         waits = "sleeping" if asleep else "retrying" if state.started else "scheduled"
         assert told.label == ("running" if at_work else waits)
