@@ -306,6 +306,8 @@ def _consequence(step: Step) -> object:
             return ev.ActionUnresolved(action, attempt, text)
         case st.PassDeadline(moment):
             return ev.DeadlinePassed(moment)
+        case st.PauseChild(action, run, paused):
+            return ev.ChildPauseRequested(action, run, paused)
         case st.FireTimer(action, attempt):
             return ev.TimerFired(action, attempt, "It is later.")
         case st.Hear(through):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from trouper.cli.line import RUNTIME, Line, asked_text, reason_text
 from trouper.cli.plain import moment
-from trouper.cli.text import claim, quoted, who
+from trouper.cli.text import claim, clean, quoted, who
 from trouper.core import events as ev
 from trouper.core.state import known
 
@@ -45,10 +45,16 @@ def _timer_fired(event: ev.TimerFired, limit: int | None) -> Line:
     return Line(RUNTIME, f"{event.action} wakes{reason_text(event.text, limit)}")
 
 
+def _child_pause_requested(event: ev.ChildPauseRequested, _: int | None) -> Line:
+    what = "the pause is passed on" if event.paused else "the end of the pause is passed on"
+    return Line(RUNTIME, f"{event.action}: {what} to run {clean(event.run)}", "dim")
+
+
 CONTROL_SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.ChildPauseRequested: _child_pause_requested,
     ev.TimerSet: _timer_set,
     ev.TimerFired: _timer_fired,
     ev.DeadlinePassed: _deadline_passed,

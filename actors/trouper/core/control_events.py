@@ -89,3 +89,19 @@ class TimerFired:
     action: str
     attempt: int
     text: Content[str] = ""
+
+
+@event("child.pause_requested", schema=1, driver=True)
+@frozen
+class ChildPauseRequested:
+    """The run's pause, or its end, was passed on; the child's own event of that stands in the same commit.
+
+    Attributes:
+        action: The call that began the child.
+        run: The child's id.
+        paused: Whether the child is to pause; False: it is to go on.
+    """
+
+    action: str
+    run: str
+    paused: bool = True

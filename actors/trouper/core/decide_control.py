@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from trouper.core import wording
 from trouper.core.control import Sleep
 from trouper.core.effects import Effect
 from trouper.core.state import Action, RunState
-from trouper.core.steps import Close, Doubt, Expire, FireTimer, Hear, PassDeadline, Step
+from trouper.core.steps import Close, Doubt, Expire, FireTimer, Hear, PassDeadline, PauseChild, Step
 
 
 def deadline(state: RunState) -> tuple[Step, ...]:
@@ -37,8 +37,16 @@ def hears(state: RunState) -> tuple[Step, ...]:
 def held_back(state: RunState, steps: Iterable[Step]) -> tuple[Step, ...]:
     """What is left of the steps while the run is paused; all of them where it is not."""
     if state.control.pause is None:
-        return tuple(steps)
-    return tuple(step for step in steps if isinstance(step, _IN_A_PAUSE))
+        return (*_passed_on(state, paused=False), *steps)
+    return (*_passed_on(state, paused=True), *(step for step in steps if isinstance(step, _IN_A_PAUSE)))
+
+
+def _passed_on(state: RunState, *, paused: bool) -> Iterator[Step]:
+    """What is still to be said to the runs that calls began."""
+    for action in state.batch:
+        child = action.child
+        if child is not None and child.paused is not paused and not child.ended and not child.cancelled:
+            yield PauseChild(action.action, child.run, paused)
 
 
 def sleeping(action: Action, sleep: Sleep) -> Step:

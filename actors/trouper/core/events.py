@@ -31,6 +31,7 @@ from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.child_events import ChildCancelRequested as ChildCancelRequested
 from trouper.core.child_events import ChildFinished as ChildFinished
 from trouper.core.child_events import ChildStarted as ChildStarted
+from trouper.core.control_events import ChildPauseRequested as ChildPauseRequested
 from trouper.core.control_events import DeadlineExtended as DeadlineExtended
 from trouper.core.control_events import DeadlinePassed as DeadlinePassed
 from trouper.core.control_events import PauseRequested as PauseRequested
@@ -351,6 +352,7 @@ REGISTRY = EventRegistry(
         ActionReturnedLate,
         ChildStarted,
         ChildCancelRequested,
+        ChildPauseRequested,
         ChildFinished,
         OutputAccepted,
         OutputRejected,

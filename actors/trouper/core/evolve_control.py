@@ -89,10 +89,21 @@ def _timer_fired(state: RunState, event: ev.TimerFired) -> RunState:
     return change_action(state, event.action, wake)
 
 
+def _child_pause_requested(state: RunState, event: ev.ChildPauseRequested) -> RunState:
+    def pass_on(action: Action) -> Action:
+        child = action.child
+        if child is None or child.run != event.run:
+            return action
+        return changed(action, child=attrs.evolve(child, paused=event.paused))
+
+    return change_action(state, event.action, pass_on)
+
+
 CONTROL_STEPS: dict[type, Callable[..., RunState]] = {
     ev.RunSignalled: _signalled,
     ev.RunHeard: _heard,
     ev.PauseRequested: _pause_requested,
+    ev.ChildPauseRequested: _child_pause_requested,
     ev.TimerSet: _timer_set,
     ev.TimerFired: _timer_fired,
     ev.DeadlinePassed: _deadline_passed,

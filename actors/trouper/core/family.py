@@ -46,6 +46,7 @@ class Child:
         agent: Its agent's name.
         status: ``running`` until it has ended, whatever it waits for.
         cancelled: Whether its parent has passed a cancellation on to it.
+        paused: Whether its parent has passed a pause on to it, and not its end.
         history: Version of its parent's stream up to which it is shown the conversation; 0 where it is not.
         text: What its parent is told of it, once it has ended.
         value: Its answer, where that is something else than the text.
@@ -56,6 +57,7 @@ class Child:
     agent: str
     status: ChildStatus = "running"
     cancelled: bool = False
+    paused: bool = False
     history: int = 0
     text: str = ""
     value: Value = None

@@ -99,6 +99,10 @@ def _heard(step: Step, event: ev.RunHeard) -> bool:
     return isinstance(step, steps.Hear) and step.through == event.through
 
 
+def _child_paused(step: Step, event: ev.ChildPauseRequested) -> bool:
+    return step == steps.PauseChild(event.action, event.run, event.paused)
+
+
 def _fired(step: Step, event: ev.TimerFired) -> bool:
     return isinstance(step, steps.FireTimer) and (step.action, step.attempt) == (event.action, event.attempt)
 
@@ -137,6 +141,7 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.RunHeard: _heard,
     ev.DeadlinePassed: _passed,
     ev.TimerFired: _fired,
+    ev.ChildPauseRequested: _child_paused,
     ev.ModelRequested: _requested,
     ev.ActionPlanned: _planned,
     ev.ApprovalRequested: _asked,

@@ -167,6 +167,15 @@ class AbortAction:
 
 
 @frozen
+class PauseChild:
+    """The run is paused, or goes on again: so shall the run that a call began."""
+
+    action: str
+    run: str
+    paused: bool
+
+
+@frozen
 class CancelChild:
     """The run is being cancelled: so shall be the run that a call began."""
 
@@ -249,6 +258,7 @@ Step: TypeAlias = (
     | StartAction
     | QueryAction
     | AbortAction
+    | PauseChild
     | CancelChild
     | Close
     | Doubt

@@ -76,6 +76,20 @@ def take_in(agent: Agent | None, state: RunState, step: st.Close) -> Plan:
     return Plan((ev.StateChanged("child", action.child.run, ops), receipt))
 
 
+def pass_on(state: RunState, step: st.CancelChild | st.PauseChild, now: int) -> Plan:
+    """Say to a child what was said to its parent."""
+    if isinstance(step, st.CancelChild):
+        return cancel_child(state, step, now)
+    pause = state.control.pause
+    said: object
+    if pause is not None:
+        said = ev.PauseRequested(pause.by, pause.reason)
+    else:
+        said = ev.ResumeRequested(ev.Principal(state.agent, "agent", f"run:{state.run}"))
+    write = Write(f"run/{step.run}", [said], wake_at=now, domain=domain_of(state))
+    return Plan((ev.ChildPauseRequested(step.action, step.run, step.paused),), writes=(write,))
+
+
 def cancel_child(state: RunState, step: st.CancelChild, now: int) -> Plan:
     """Pass a cancellation on.
 

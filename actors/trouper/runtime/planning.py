@@ -22,7 +22,7 @@ from trouper.core.evolve_session import lead_of
 from trouper.core.hooking import shown
 from trouper.core.state import RunState
 from trouper.core.steps import Step
-from trouper.runtime.children import cancel_child, take_in
+from trouper.runtime.children import pass_on, take_in
 from trouper.runtime.desk import Desk
 from trouper.runtime.forking import contained
 from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
@@ -78,8 +78,8 @@ class Planner:
                 return Plan((ev.ModelLost(index, attempt, reason),), (StopModel(),))
             case st.Plan():
                 return Plan(await self._contained(state, await self.calls.read(state, step)))
-            case st.CancelChild():
-                return cancel_child(state, step, self.desk.clock.now())
+            case st.CancelChild() | st.PauseChild():
+                return pass_on(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
                 return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
             case st.BindTools() | st.Authorize():

@@ -231,7 +231,8 @@ class Run:
         """Have the run begin nothing more until `resume`: no request, no attempt at a call.
 
         What is under way ends and is recorded; approvals can be decided and expire; the run leaves memory, and stays
-        paused over restarts. A run that is over, or being cancelled, is left as it is.
+        paused over restarts. The runs of its sub-agents are paused, and go on, with it. A run that is over, or being
+        cancelled, is left as it is.
         """
         await self._runtime.pause(self.id, by=by, reason=reason)
 
