@@ -18,8 +18,8 @@ from tests.cli.conftest import Journals
 from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, ok_called, trouper
 
 COMMANDS = [
-    "demo", "run", "runs", "show", "tail", "approvals", "approve", "deny", "resolve", "steer", "pause", "resume",
-    "cancel", "raise-limit", "extend", "verify", "replay",
+    "demo", "run", "send", "runs", "sessions", "show", "tail", "approvals", "approve", "deny", "resolve", "steer",
+    "pause", "resume", "cancel", "raise-limit", "extend", "verify", "replay",
 ]  # fmt: skip
 
 
@@ -59,6 +59,7 @@ def test_help_imports_no_provider_and_no_server() -> None:
 def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command: str) -> None:
     rest = {
         "show": ["X"],
+        "send": ["s", "text"],
         "approve": ["X/0.0"],
         "deny": ["X/0.0"],
         "resolve": ["X/0.0", "applied"],

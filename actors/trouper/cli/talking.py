@@ -1,0 +1,158 @@
+"""Commands on sessions: ``sessions`` looks, ``send`` says something in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from attrs import frozen
+
+from trouper._clock import SystemClock
+from trouper.cli.changing import AS, say_when
+from trouper.cli.codes import Exit
+from trouper.cli.command import command, run_async
+from trouper.cli.journals import driven, event_of, opened, person
+from trouper.cli.looking import JOURNAL
+from trouper.cli.output import Output, grid, styled
+from trouper.cli.plain import SECOND, moment
+from trouper.cli.text import age, clean, count
+from trouper.cli.timeline import label_text
+from trouper.core.events import Standing
+from trouper.runtime import Commands, SessionView, Task
+from trouper.runtime.sessions import read
+from trouper_journal import Journal, StreamHead
+
+
+@frozen
+class _Row:
+    session: str
+    standing: Standing
+    at: int
+
+
+@command
+@JOURNAL
+@click.argument("session", required=False)
+def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:
+    """List the sessions of a journal, or the turns of one SESSION."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            if session is None:
+                await _list(output, opened_journal)
+            else:
+                await _list_turns(output, opened_journal, await read(opened_journal, session))
+        return Exit.OK
+
+    return run_async(main)
+
+
+async def _list(output: Output, journal: Journal) -> None:
+    rows = [row async for head in journal.streams(prefix="session/") if (row := await _row(journal, head)) is not None]
+    if output.as_json:
+        for row in rows:
+            output.json(
+                {
+                    "session": row.session,
+                    "agent": row.standing.agent,
+                    "turns": row.standing.turns,
+                    "active": row.standing.active or None,
+                    "last_event_at": moment(row.at),
+                }
+            )
+        return
+    if not rows:
+        output.note(styled("no sessions yet", "dim"))
+        return
+    now = SystemClock().now()
+    table = grid()
+    for name in ("session", "agent", "turns", "under way", "last event"):
+        table.add_column(name, overflow="fold")
+    table.show_header = True
+    table.header_style = "dim"
+    for row in rows:
+        standing = row.standing
+        since = f"{age((now - row.at) / SECOND)} ago"
+        table.add_row(clean(row.session), clean(standing.agent), f"{standing.turns:,}", clean(standing.active), since)
+    output.result(table)
+
+
+async def _row(journal: Journal, head: StreamHead) -> _Row | None:
+    """A session by its last event; None where a newer release wrote that."""
+    (record,) = await journal.read_page(head.stream, after=head.version - 1, limit=1)
+    standing = getattr(event_of(journal, record), "standing", None)
+    if not isinstance(standing, Standing):
+        return None
+    return _Row(head.stream.removeprefix("session/"), standing, record.recorded_at)
+
+
+async def _list_turns(output: Output, journal: Journal, view: SessionView) -> None:
+    labels: dict[str, str] = {}
+    for turn in view.turns:
+        head = await journal.head(f"run/{turn.run}")
+        labels[turn.run] = (head.label if head is not None else None) or "?"
+    if output.as_json:
+        for turn in view.turns:
+            output.json(
+                {
+                    "session": view.id,
+                    "agent": view.agent,
+                    "turn": turn.number,
+                    "run": turn.run,
+                    "status": turn.status,
+                    "label": labels[turn.run],
+                }
+            )
+        return
+    table = grid()
+    for name in ("turn", "run", "status"):
+        table.add_column(name, no_wrap=True)
+    table.show_header = True
+    table.header_style = "dim"
+    for turn in view.turns:
+        status = label_text(turn.status if turn.status == "withdrawn" else labels[turn.run])
+        table.add_row(f"{turn.number:,}", clean(turn.run), status)
+    output.result(styled(f"session {clean(view.id)} with {clean(view.agent)}: {count(len(view.turns), 'turn')}"), table)
+
+
+@command
+@JOURNAL
+@click.argument("session")
+@click.argument("text")
+@AS
+@click.option("--agent", metavar="NAME", default="", help="Whom the session is with; needed to open one.")
+@click.option("--command-id", metavar="ID", help="Names the message: given again, it is the same turn.")
+@click.option("--supersede", is_flag=True, help="Deny what waits for a person in the turn under way.")
+def send(
+    output: Output,
+    /,
+    journal: Path,
+    session: str,
+    text: str,
+    *,
+    name: str | None,
+    agent: str,
+    command_id: str | None,
+    supersede: bool,
+) -> Exit:
+    """Send a message to a session. It is answered when the turns before it have ended."""
+
+    async def main() -> Exit:
+        async with opened(journal) as opened_journal:
+            commands = Commands(opened_journal)
+            task = Task(agent, text, by=person(name))
+            sent = await commands.send(session, task, command_id, supersede=supersede)
+            state = await commands.state(sent.run)
+            place = state.turn.place if state.turn is not None else None
+            number = place.number if place is not None else 0
+            given = state.turn is not None and state.turn.given
+            if output.as_json:
+                told = {"session": session, "turn": number, "run": sent.run, "repeated": sent.repeated, "given": given}
+                output.json({**told, "driven": driven(journal)})
+                return Exit.OK
+            how = "was sent before" if sent.repeated else "has its turn" if given else "waits for its turn"
+            output.result(styled(f"turn {number} of session {clean(session)} {how}: run {clean(sent.run)}"))
+            say_when(output, journal, state)
+        return Exit.OK
+
+    return run_async(main)
