@@ -1,10 +1,10 @@
 """A conversation that remembers, however long it becomes: what is too old for the model is summarised.
 
 Run it with ``python examples/chat_session.py`` and type; an empty line ends it. Start it again: it goes on where it
-was. The model is a script, so that you need no key. For a model behind OpenAI's API, or any endpoint that speaks it, set
-``OPENAI_API_KEY``, and ``OPENAI_BASE_URL`` if need be, and give ``--model NAME``.
+was. The model is a script, so that you need no key. For a model behind OpenAI's API, or any endpoint that speaks it,
+set ``OPENAI_API_KEY``, and ``OPENAI_BASE_URL`` if need be, and give ``--model NAME``.
 
-``trouper sessions chat.db`` lists the conversations; from another terminal, ``trouper send chat.db me TEXT`` talks, too.
+``trouper sessions chat.db`` lists the conversations; ``trouper send chat.db me TEXT`` talks from another terminal.
 """
 
 from __future__ import annotations
