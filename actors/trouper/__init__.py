@@ -12,6 +12,8 @@ from trouper.agent import Agent as Agent
 from trouper.binding import StepView as StepView
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
+from trouper.core.budget import Raise as Raise
+from trouper.core.budget import Spent as Spent
 from trouper.core.commands import Judgement as Judgement
 from trouper.core.conversation import AI as AI
 from trouper.core.conversation import Human as Human
@@ -39,9 +41,11 @@ from trouper.core.fork import WhatIf as WhatIf
 from trouper.core.media import Audio as Audio
 from trouper.core.media import File as File
 from trouper.core.media import Image as Image
+from trouper.core.prices import Price as Price
 from trouper.core.state import RunState as RunState
 from trouper.errors import ApprovalConflict as ApprovalConflict
 from trouper.errors import ApprovalError as ApprovalError
+from trouper.errors import BudgetExceeded as BudgetExceeded
 from trouper.errors import DeadlineExceeded as DeadlineExceeded
 from trouper.errors import DefinitionDrift as DefinitionDrift
 from trouper.errors import DefinitionError as DefinitionError

@@ -229,11 +229,6 @@ class Agent:
         """The definition document with its digests."""
         contracts: dict[str, Value] = {tool.name: tool.contract() for tool in self.tools}
         prose: dict[str, Value] = {tool.name: tool.prose() for tool in self.tools}
-        limits: dict[str, Value] = {
-            "max_steps": self.limits.max_steps,
-            "on_limit": self.limits.on_limit,
-            "model_attempts": self.limits.model_attempts,
-        }
         # What an agent does not use does not stand in its document, so that its digests stay.
         used: dict[str, Value] = {}
         told: dict[str, Value] = {}
@@ -250,7 +245,7 @@ class Agent:
         if self.hooks:
             used["hooks"] = [to_value(hook.identity()) for hook in self.hooks]
         return define(
-            contract={"name": self.name, "tools": contracts, "limits": limits, **used},
+            contract={"name": self.name, "tools": contracts, "limits": self.limits.to_value(), **used},
             prose={
                 "instructions": self.instructions,
                 "tools": prose,

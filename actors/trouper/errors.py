@@ -241,7 +241,28 @@ class RunCancelled(RunError):
     """The run was cancelled; the message says by whom and why."""
 
 
-class StepLimitExceeded(RunError):
+class BudgetExceeded(RunError):
+    """The run reached one of its limits, or one of a run above it; its state is kept, and it can go on with more.
+
+    Attributes:
+        resource: What there was not enough of: ``steps``, ``model_calls``, ``tool_calls``, ``tokens``, ``cost`` or
+            ``seconds``.
+        limit: The limit, in the resource's unit (nano-units for cost).
+        spent: What had been spent of it, reserves included.
+        owner: The run whose limit it is.
+    """
+
+    def __init__(
+        self, run: str, message: str, *, resource: str = "steps", limit: float = 0, spent: float = 0, owner: str = ""
+    ) -> None:
+        super().__init__(run, message)
+        self.resource = resource
+        self.limit = limit
+        self.spent = spent
+        self.owner = owner or run
+
+
+class StepLimitExceeded(BudgetExceeded):
     """The run reached ``max_steps``; its state is kept, and it can go on with a higher limit."""
 
 

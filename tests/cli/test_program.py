@@ -84,7 +84,7 @@ def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command:
         (["runs", "j.db", "--colour"], "No such option"),
         (["tail", "j.db", "-n", "-1"], "-1 is not in the range"),
         (["resolve", "j.db", "X/0.0", "perhaps"], "'perhaps' is not one of 'applied'"),
-        (["raise-limit", "j.db", "X"], "Missing option '--steps'."),
+        (["raise-limit", "j.db", "X"], "say what there shall be more of: --steps,"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(given: list[str], why: str) -> None:

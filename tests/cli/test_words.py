@@ -77,6 +77,8 @@ NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "kept": SOME_REFS,
     "dropped": SOME_REFS,
     "standing": st.builds(Standing, TEXT, st.integers(0, 9), TEXT, st.none() | REFS),
+    "by_tool": st.dictionaries(TEXT, st.integers(0, 9), max_size=2),
+    "seconds": st.floats(0, 1e6),
 }
 MOMENTS = st.integers(0, 2**61)
 

@@ -373,9 +373,13 @@ def check_status(state: RunState) -> None:
         assert told.label == "in_doubt"
     elif state.awaiting:
         assert told.label == "awaiting_approval"
+    elif told.label == "over_budget":
+        # Nothing begins until somebody allows more.
+        assert state.budget.refused is not None or (state.limits is not None and state.steps >= state.limits.max_steps)
+        assert told.wake_at in {None, state.budget.deadline, state.control.deadline}
     elif told.label == "waiting_for_child":
+        assert told.wake_at in {None, state.budget.deadline, state.control.deadline}
         assert any(action.child is not None and not action.child.ended for action in state.batch)
-        assert told.wake_at in {None, state.control.deadline}
     else:
         # Whatever waits for nobody waits for a moment, or for a run that a call began.
         assert told.wake_at is not None

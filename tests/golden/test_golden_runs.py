@@ -99,6 +99,8 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "turn.queued",
         "turn.reopened",
         "turn.withdrawn",
+        "budget.refused",
+        "budget.warned",
     }
     assert seen == {spec.type for spec in REGISTRY} - in_other_streams - later
 

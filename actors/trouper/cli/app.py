@@ -11,11 +11,12 @@ import click
 
 from trouper.cli.checking import replay, verify
 from trouper.cli.codes import Exit
-from trouper.cli.deciding import approve, cancel, deny, raise_limit, resolve, resume
+from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
+from trouper.cli.raising import raise_limit
 from trouper.cli.steering import extend, pause, steer
 from trouper.cli.talking import send, sessions
 from trouper.cli.waiting import approvals

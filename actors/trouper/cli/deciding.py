@@ -1,4 +1,4 @@
-"""Commands of people: ``approve``, ``deny``, ``resolve``, ``cancel``, ``resume``, ``raise-limit``.
+"""Commands of people: ``approve``, ``deny``, ``resolve``, ``cancel``, ``resume``.
 
 They append to the journal beside whoever drives it; a running daemon notices at once, any other at its next start.
 """
@@ -20,6 +20,8 @@ from trouper.cli.output import Output, styled
 from trouper.cli.plain import action_json
 from trouper.cli.text import action_text, claim, clean, count, quoted, who
 from trouper.core.commands import Judgement, Verdict
+from trouper.core.evolve_budget import LIMIT_FAILURES
+from trouper.core.raising import limit_of
 from trouper.core.state import Action, RunPhase, RunState
 from trouper.core.status import status
 from trouper.errors import ArgumentsError
@@ -185,35 +187,11 @@ def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
             raise ConflictError(f"run {found} is over: it has {before.phase.value}; it cannot be resumed")
         if before.failure == "deadline":
             raise ConflictError(f"run {found} is past its deadline: `trouper extend` lets it go on")
-        if before.failure == "step_limit":
-            raise ConflictError(f"run {found} is at its step limit: `trouper raise-limit` lets it go on")
+        if before.failure in LIMIT_FAILURES:
+            raise ConflictError(f"run {found} is at its {limit_of(before)}: `trouper raise-limit` lets it go on")
         return await commands.resume(found, by=person(name), reason=reason)
 
     def tell(state: RunState) -> str:
         return f"goes on; it has taken {count(state.steps, 'step')}"
-
-    return change_run(output, journal, run_id, change, tell)
-
-
-@command
-@JOURNAL
-@click.argument("run_id", metavar="RUN")
-@click.option("--steps", type=click.IntRange(min=1), required=True, help="How many more.")
-@AS
-@REASON
-def raise_limit(
-    output: Output, /, journal: Path, run_id: str, *, steps: int, name: str | None, reason: str | None
-) -> Exit:
-    """Allow a run more steps; one that failed at its limit goes on."""
-
-    async def change(commands: Commands, found: str) -> RunState:
-        before = await commands.state(found)
-        if before.ended and before.failure != "step_limit":
-            raise ConflictError(f"run {found} is over: it has {before.phase.value}; more steps would change nothing")
-        return await commands.raise_limit(found, steps, by=person(name), reason=reason)
-
-    def tell(state: RunState) -> str:
-        limit = f" and has {count(state.limits.max_steps, 'step')} in all" if state.limits else ""
-        return f"allowed {count(steps, 'more step')} by {who(person(name))}; it has taken {state.steps}{limit}"
 
     return change_run(output, journal, run_id, change, tell)

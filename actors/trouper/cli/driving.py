@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+import attrs
 import click
 import trio
 from attrs import define, field
@@ -19,9 +20,9 @@ from trouper.cli.loading import Loaded, load
 from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, styled, typed
 from trouper.cli.plain import action_json, record_json, state_json
+from trouper.cli.spending import spent_text
 from trouper.cli.text import clean, count
 from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_settle, timeline
-from trouper.core.events import Limits
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT
@@ -107,7 +108,7 @@ def _secret(given: str) -> tuple[str, str]:
 async def _submit(runtime: Runtime, loaded: Loaded, asked: str, options: Options) -> Run:
     agent = loaded.agent
     steps = options["max_steps"]
-    limits = None if steps is None else Limits(steps, agent.limits.on_limit, agent.limits.model_attempts)
+    limits = None if steps is None else attrs.evolve(agent.limits, max_steps=steps)
     by = person(options["name"])
     asking = SubmitOptions(grants=tuple(options["grants"]))
     return await runtime.submit(
@@ -234,6 +235,5 @@ class _Watcher:
         answer = self._result.output or ""
         # A program gets the answer as the model gave it; a terminal must not obey it.
         self.output.raw(clean(answer, keep="\n\t") if self.output.for_people else answer)
-        usage = self._result.usage
-        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+        tokens = spent_text(self._result.spent)
         self.output.note(styled(f"succeeded after {count(self._result.steps, 'step')}; {tokens}", "green"))

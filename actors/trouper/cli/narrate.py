@@ -15,6 +15,7 @@ from trouper.cli.narrate_session import SESSION_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
 from trouper.cli.narrate_tools import TOOL_SENTENCES
 from trouper.cli.plain import moment
+from trouper.cli.spending import BUDGET_SENTENCES
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
 from trouper.core.effects import Effect
@@ -145,12 +146,6 @@ class Narrator:
         """Somebody wants the end."""
         by = known(event.by, None)
         return Line(who(by), f"wants the run cancelled{self._reason(event.reason)}  {claim(by)}", "person")
-
-    def raised(self, event: ev.BudgetRaised) -> Line:
-        """Somebody allows more."""
-        by = known(event.by, None)
-        steps = count(event.steps, "more step")
-        return Line(who(by), f"allows {steps}{self._reason(event.reason)}  {claim(by)}", "person")
 
     def resumed(self, event: ev.ResumeRequested) -> Line:
         """Somebody lets it go on."""
@@ -361,7 +356,6 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.OutputAccepted: Narrator.output_accepted,
     ev.OutputRejected: Narrator.output_rejected,
     ev.CancelRequested: Narrator.cancel_requested,
-    ev.BudgetRaised: Narrator.raised,
     ev.ResumeRequested: Narrator.resumed,
     ev.RunWaiting: Narrator.waiting,
     ev.RunSucceeded: Narrator.succeeded,
@@ -377,4 +371,5 @@ _FURTHER: Mapping[type, Callable[..., Line]] = {
     **CHILD_SENTENCES,
     **SESSION_SENTENCES,
     **TOOL_SENTENCES,
+    **BUDGET_SENTENCES,
 }

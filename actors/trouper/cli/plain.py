@@ -131,6 +131,8 @@ def state_json(state: RunState) -> dict[str, object]:
         "steps": state.steps,
         "paused": None if state.control.pause is None else fields(state.control.pause),
         "usage": fields(state.usage),
+        "spent": fields(state.spent),
+        "refused": None if state.budget.refused is None else fields(state.budget.refused),
         "drift": plain(state.drift),
         "session": None if state.turn is None else state.turn.place.session,
         "awaiting": [action_json(state, action) for action in state.awaiting],

@@ -16,7 +16,9 @@ from trouper.cli.journals import system_user
 from trouper.cli.line import Line
 from trouper.cli.output import grid, styled, typed
 from trouper.cli.plain import SECOND, moment, plain
+from trouper.cli.spending import spent_text
 from trouper.cli.text import claim, clean, count, duration, who
+from trouper.core.decide_budget import stalled
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 
@@ -36,6 +38,7 @@ LABELS = {
     "sleeping": "blue",
     "queued": "blue",
     "paused": "yellow",
+    "over_budget": "yellow",
     "awaiting_approval": "yellow",
     "in_doubt": "yellow",
     "drifted": "yellow",
@@ -79,16 +82,11 @@ def timeline(lines: Sequence[Told], start: int) -> Table:
 def header(state: RunState, asked_at: int) -> Iterator[Text]:
     """What a run is, and how it stands."""
     yield Text.assemble("run ", (clean(state.run), "bold"), "  ", label_text(status(state).label))
-    usage = state.usage
-    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    if usage.unknown:
-        tokens += f", unknown for {count(usage.unknown, 'request')}"
     asker = f"asked by {who(state.by)} {claim(state.by)}, " if state.by else "asked "
     place = state.turn.place if state.turn is not None else None
     session = "" if place is None else f"turn {place.number} of session {clean(place.session)}; "
-    facts = (
-        f"agent {clean(state.agent)}; {session}{asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; {tokens}"
-    )
+    facts = f"agent {clean(state.agent)}; {session}{asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; "
+    facts += spent_text(state.spent)
     yield styled(facts, "dim")
 
 
@@ -113,7 +111,12 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     if state.control.pause is not None and not state.ended:
         yield styled("It is paused, and goes on with:")
         yield typed(command_line("resume", journal, state.run, "--as", system_user()))
-    if state.failure == "step_limit":
+    refusal = state.budget.refused
+    if refusal is not None and (state.failure == "budget" or stalled(state)):
+        option = f"--{refusal.resource.replace('_', '-')}"
+        yield styled("It can go on with more:")
+        yield typed(command_line("raise-limit", journal, refusal.owner, option, "10", "--as", system_user()))
+    elif state.failure == "step_limit" or stalled(state):
         yield styled("It can go on with more steps:")
         yield typed(command_line("raise-limit", journal, state.run, "--steps", "10", "--as", system_user()))
     elif state.failure == "deadline":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from trouper.core.budget import Spent
 from trouper.core.child_events import ChildFinished
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
@@ -17,6 +16,7 @@ TOO_DEEP = f"Not started: sub-agents can call each other {DEPTH} deep at most, a
 _REASONS = {
     "model": "it got no reply from its model",
     "step_limit": "it reached its limit of steps",
+    "budget": "there was not enough left of what it may spend",
     "truncated": "its replies were cut off by their length limit again and again",
     "output": "its answers did not fit the output that it was asked for",
     "incomplete": "it did not do what it must have done first",
@@ -33,25 +33,13 @@ def finished(state: RunState, parent: Parent) -> ChildFinished:
             value: Value = answer if parent.returns == "steps" else None
             if state.answer.verdict == "accepted":
                 value = state.answer.value
-            return ChildFinished(parent.action, state.run, "succeeded", None, spent(state), text, value)
+            return ChildFinished(parent.action, state.run, "succeeded", None, state.spent, text, value)
         case RunPhase.FAILED:
             text = f"Failed: {_reason(state)}{_known(state)}"
-            return ChildFinished(parent.action, state.run, "failed", state.failure, spent(state), text)
+            return ChildFinished(parent.action, state.run, "failed", state.failure, state.spent, text)
         case _:
             text = f"Cancelled: {_who_cancelled(state)}{_known(state)}"
-            return ChildFinished(parent.action, state.run, "cancelled", None, spent(state), text)
-
-
-def spent(state: RunState) -> Spent:
-    """What a run and everything below it has spent, as far as its own stream tells."""
-    usage = state.usage
-    own = Spent(
-        model_calls=state.index,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        unknown=usage.unknown,
-    )
-    return sum((child.spent for child in state.children), own)
+            return ChildFinished(parent.action, state.run, "cancelled", None, state.spent, text)
 
 
 def _steps(state: RunState) -> str:

@@ -16,11 +16,13 @@ from trouper.core.digests import call_digest
 from trouper.core.events import (
     ActionResolved,
     ApprovalDecided,
-    BudgetRaised,
     CancelRequested,
     Principal,
     ResumeRequested,
 )
+from trouper.core.evolve_budget import LIMIT_FAILURES
+from trouper.core.raising import check_not_handed_on, limit_of
+from trouper.core.raising import raise_limit as raise_limit
 from trouper.core.state import Action, Decision, Phase, RunPhase, RunState
 from trouper.errors import ApprovalConflict, ApprovalError, ResolveError, TrouperError, UnknownAction
 from trouper_journal import Value
@@ -194,27 +196,6 @@ def cancel_run(state: RunState, *, by: Principal, reason: str | None) -> CancelR
     return CancelRequested(by=by, reason=reason)
 
 
-def raise_limit(state: RunState, steps: int, *, by: Principal, reason: str | None) -> BudgetRaised:
-    """Allow more steps; a run that had failed at its limit goes on.
-
-    Raises:
-        TrouperError: If the run is over for another reason, or ``steps`` is not positive.
-    """
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise TrouperError(f"the limit of run {state.run} can only be raised, by at least 1 step, not by {steps}")
-    _check_not_handed_on(state)
-    if state.ended and state.failure != "step_limit":
-        raise TrouperError(f"run {state.run} is over ({state.phase.value}): raising its limit would change nothing")
-    return BudgetRaised(steps=steps, by=by, reason=reason)
-
-
-def _check_not_handed_on(state: RunState) -> None:
-    """A sub-agent's run that is over cannot go on: its caller has been told how it ended."""
-    if state.ended and state.family.parent is not None:
-        parent = state.family.parent.run
-        raise TrouperError(f"run {state.run} is over, and run {parent}, which called it, was told so: it cannot go on")
-
-
 def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
     """Let a run go on that is paused, or failed for want of a model's reply or because replies were cut off.
 
@@ -223,13 +204,13 @@ def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeR
     """
     if not state.ended:
         return Already() if state.control.pause is None else ResumeRequested(by=by, reason=reason)
-    _check_not_handed_on(state)
+    check_not_handed_on(state)
     if state.phase is not RunPhase.FAILED:
         raise TrouperError(f"run {state.run} is over ({state.phase.value}): it cannot be resumed")
     if state.failure == "state":
         raise TrouperError(f"run {state.run} was submitted with a state that does not fit: submit it anew")
     if state.failure == "deadline":
         raise TrouperError(f"run {state.run} is past its deadline: extend that to let it go on")
-    if state.failure == "step_limit":
-        raise TrouperError(f"run {state.run} is at its step limit: raise the limit to let it go on")
+    if state.failure in LIMIT_FAILURES:
+        raise TrouperError(f"run {state.run} is at its {limit_of(state)}: raise the limit to let it go on")
     return ResumeRequested(by=by, reason=reason)

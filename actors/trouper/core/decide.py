@@ -11,6 +11,16 @@ from typing import Literal
 
 from trouper.core import wording
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
+from trouper.core.decide_budget import (
+    alarm,
+    at_step_limit,
+    call_steps,
+    holds,
+    may_end,
+    request_steps,
+    time_is_up,
+    wind_down,
+)
 from trouper.core.decide_children import children_first, waits_for_child
 from trouper.core.decide_control import deadline, hears, held_back
 from trouper.core.decide_hooks import after_call, after_reply, before_calls, before_request, halting, on_error
@@ -50,26 +60,32 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
         return first
     if state.halt is not None:
         return halting(state, state.halt)
+    if time_is_up(state):
+        ending = tuple(wind_down(state))
+        return ending or (before_request(state, _conversation(state)) if may_end(state) else _working(state))
+    if state.budget.deadline is not None:
+        return (*_working(state), *alarm(state))
+    return _working(state)
+
+
+def _working(state: RunState) -> tuple[Step, ...]:
     if (hook := after_reply(state)) is not None:
         return (hook,)
     if state.unplanned:
-        return before_calls(state, [Plan(name, _refusal(state, call.name)) for name, call in state.unplanned])
+        plans = [Plan(name, _refusal(state, call.name)) for name, call in state.unplanned]
+        return before_calls(state, [plan for plan in plans if not holds(state, plan)])
     if state.batch:
         hook = after_call(state)
         grants = state.tools.grants
-        steps = tuple(step for action in state.batch for step in action_steps(action, grants))
+        steps = tuple(call_steps(state, (step for action in state.batch for step in action_steps(action, grants))))
         return (*steps, *held_outputs(state)) if hook is None else (*steps, hook)
     return before_binding(state, before_request(state, _conversation(state)))
-
-
-def _at_limit(state: RunState) -> bool:
-    return state.limits is not None and state.steps >= state.limits.max_steps
 
 
 def _refusal(state: RunState, tool: str) -> Literal["limit", "truncated", "refused"] | None:
     if not state.terms.hands_in(tool):
         first = _first_call(state)
-        if state.closing or (_at_limit(state) if first is None else first.gate == "limit"):
+        if state.closing or (at_step_limit(state) if first is None else first.gate == "limit"):
             return "limit"
     if state.answer.refused:
         return "refused"
@@ -96,16 +112,18 @@ def _conversation(state: RunState) -> tuple[Step, ...]:
             return (Fail("model", call.message),)
         if call.phase == "lost" and call.attempt - call.spent >= attempts + LOSSES:
             return (Fail("model", wording.lost(call.attempt)),)
-        return (RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at),)
+        return request_steps(state, RequestModel(call.index, call.attempt + 1, call.closing, call.retry_at))
     if state.index > 0 and (step := ending(state)) is not None:
         return (step,)
     if state.truncations >= TRUNCATIONS:
         return (Fail("truncated", wording.cut_off(state.truncations)),)
-    if _at_limit(state):
+    if at_step_limit(state):
         if state.limits is not None and state.limits.on_limit == "finish":
-            return (RequestModel(state.index, 1, closing=True),)
+            return request_steps(state, RequestModel(state.index, 1, closing=True))
+        if state.limits is not None and state.limits.on_limit == "wait":
+            return ()
         return (Fail("step_limit", wording.step_limit(state.steps)),)
-    return (RequestModel(state.index, 1),)
+    return request_steps(state, RequestModel(state.index, 1))
 
 
 def _stopping(state: RunState) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from trouper.core import wording
 from trouper.core.control import Sleep
 from trouper.core.effects import Effect
 from trouper.core.state import Action, RunState
-from trouper.core.steps import Close, Doubt, Expire, FireTimer, Hear, PassDeadline, PauseChild, Step
+from trouper.core.steps import Close, Doubt, Expire, FireTimer, Hear, PassDeadline, PauseChild, Refuse, Step
 
 
 def deadline(state: RunState) -> tuple[Step, ...]:
@@ -19,7 +19,7 @@ def deadline(state: RunState) -> tuple[Step, ...]:
 
 def preempted(steps: list[Step]) -> list[Step]:
     """Of steps that are all due, those to take: where the run's time is up, nothing else may begin first."""
-    return [step for step in steps if isinstance(step, PassDeadline)] or steps
+    return [step for step in steps if isinstance(step, PassDeadline | Refuse) and step.not_before is not None] or steps
 
 
 # What a paused run does all the same: what was under way comes to its end, and nothing begins by any of it.

@@ -28,6 +28,10 @@ from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
+from trouper.core.budget import Reserve
+from trouper.core.budget_events import BudgetRaised as BudgetRaised
+from trouper.core.budget_events import BudgetRefused as BudgetRefused
+from trouper.core.budget_events import BudgetWarned as BudgetWarned
 from trouper.core.child_events import ChildCancelRequested as ChildCancelRequested
 from trouper.core.child_events import ChildFinished as ChildFinished
 from trouper.core.child_events import ChildStarted as ChildStarted
@@ -151,6 +155,7 @@ class RunStarted:
         terms: What else the rules must know of the definition.
         base: The history that it starts from, with the digests of what stands there; None where it starts afresh.
         defaults: What keys of the named state hold that nobody has set.
+        deadline: When its wall time is up (ns UTC), where that is limited.
     """
 
     definition: str
@@ -161,6 +166,7 @@ class RunStarted:
     terms: Terms = NO_TERMS
     base: Base | None = None
     defaults: Content[dict[str, Value] | None] = None
+    deadline: int | None = None
 
 
 @event("definition.adopted", schema=1)
@@ -187,6 +193,7 @@ class ModelRequested:
         digest: Keyed digest over the digests of the messages, in order.
         closing: The last request of a run at its limit: no tools are offered.
         model: Name of the model that is asked, where a hook chose another than the agent's own.
+        reserve: What it may come to, where a limit of tokens or cost asks for that.
     """
 
     index: int
@@ -194,12 +201,20 @@ class ModelRequested:
     digest: bytes
     closing: bool = False
     model: str = ""
+    reserve: Reserve | None = None
 
 
 @event("model.responded", schema=1, driver=True)
 @frozen
 class ModelResponded:
-    """The model's reply, as it came."""
+    """The model's reply, as it came.
+
+    Attributes:
+        cached_tokens: Tokens of the request that the provider had cached, where it told.
+        assumed_tokens: Estimate of the tokens that it did not tell, where a limit asks for one.
+        price: Id of the price entry that the cost was reckoned by.
+        cost: What it cost in nano-units; None where there is no price, or too little is known.
+    """
 
     index: int
     attempt: int
@@ -209,6 +224,10 @@ class ModelResponded:
     output_tokens: int | None = None
     model: str | None = None
     request_id: str | None = None
+    cached_tokens: int | None = None
+    assumed_tokens: int = 0
+    price: str | None = None
+    cost: int | None = None
     text: Content[Value] = None
     calls: Content[tuple[AskedCall, ...]] = ()
     reasoning: Content[str | None] = None
@@ -248,20 +267,6 @@ class ModelLost:
 class CancelRequested:
     """Somebody wants the run to end."""
 
-    by: Content[Principal | None] = None
-    reason: Content[str | None] = None
-
-
-@event("budget.raised", schema=1)
-@frozen
-class BudgetRaised:
-    """The run may take more steps; one that had failed at its limit goes on.
-
-    Attributes:
-        steps: How many more.
-    """
-
-    steps: int
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
 
@@ -309,9 +314,9 @@ class RunFailed:
         kind: ``model``: no reply to be had; ``step_limit``; ``truncated``: reply after reply was cut off; ``output``:
             answer after answer could not be read as the output; ``incomplete``: evidence was missing to the end;
             ``refused``: the model would not, or a filter stepped in; ``deadline``: its time was up; ``hook``: a hook
-            said so, or raised; ``binding``: the tools of a step could not be chosen; ``state``: the named state that it
-            was submitted with does not fit. None of them but the last is for good: a resume, a raised limit or a later
-            deadline lets the run go on.
+            said so, or raised; ``binding``: the tools of a step could not be chosen; ``budget``: at another limit than
+            that of steps, or at one of a run above it; ``state``: the named state that it was submitted with does not
+            fit. None of them but the last is for good: a resume, a raised limit or a later deadline lets the run go on.
     """
 
     kind: FailureKind
@@ -357,6 +362,8 @@ REGISTRY = EventRegistry(
         OutputAccepted,
         OutputRejected,
         CancelRequested,
+        BudgetRefused,
+        BudgetWarned,
         BudgetRaised,
         TimerSet,
         TimerFired,

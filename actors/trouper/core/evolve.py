@@ -13,6 +13,7 @@ import attrs
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch, without_reviews
+from trouper.core.evolve_budget import BUDGET_STEPS, begun, given_back, reserved, settled
 from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, asked, revived, unpaused
 from trouper.core.evolve_fork import begun_as
@@ -77,6 +78,7 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
     if event.base is not None:
         _, chain = say(changed(state, messages=(), chain=event.base.chain), state.messages)
         state = changed(state, base=event.base, chain=chain)
+    limits, budget = begun(state, event)
     return advanced(
         state,
         phase=RunPhase.RUNNING,
@@ -85,8 +87,9 @@ def _started(state: RunState, event: ev.RunStarted) -> RunState:
         prose=event.prose,
         rules=event.rules,
         terms=event.terms,
-        limits=attrs.evolve(event.limits, max_steps=event.limits.max_steps + state.raised),
         named=with_defaults(state.named, event.defaults),
+        limits=limits,
+        budget=budget,
     )
 
 
@@ -109,6 +112,7 @@ def _requested(state: RunState, event: ev.ModelRequested) -> RunState:
         # The last request of a run at its limit comes on top of the limit, so that "+3" later means three.
         steps=state.steps + (1 if first and not event.closing else 0),
         closing=event.closing,
+        budget=reserved(state.budget, event),
     )
 
 
@@ -143,6 +147,7 @@ def _responded(state: RunState, event: ev.ModelResponded) -> RunState:
         index=event.index + 1,
         unplanned=tuple(zip(names, asked, strict=True)),
         usage=usage,
+        budget=settled(state.budget, event),
         truncated=event.truncated,
         truncations=state.truncations + 1 if cut else 0,
         finish=event.finish,
@@ -167,14 +172,14 @@ def _failed(state: RunState, event: ev.ModelFailed) -> RunState:
     call = ModelCall(
         event.index, event.attempt, "failed", closing, event.retry_at, message, _spent(state), model, event.status
     )
-    return advanced(state, model=call)
+    return advanced(state, model=call, budget=given_back(state.budget))
 
 
 def _lost(state: RunState, event: ev.ModelLost) -> RunState:
     closing = state.model.closing if state.model else False
     usage = attrs.evolve(state.usage, unknown=state.usage.unknown + 1)
     call = ModelCall(event.index, event.attempt, "lost", closing, spent=_spent(state))
-    return advanced(state, model=call, usage=usage)
+    return advanced(state, model=call, usage=usage, budget=state.budget.held())
 
 
 def _spent(state: RunState) -> int:
@@ -187,19 +192,8 @@ def _cancel_requested(state: RunState, event: ev.CancelRequested) -> RunState:
     return advanced(state, cancel=Cancel(known(event.by, None), known(event.reason, None)))
 
 
-def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
-    if not state.started or state.limits is None:
-        # The limits are pinned when the run is taken up; until then only the difference is known.
-        return advanced(state, raised=state.raised + event.steps)
-    limits = state.limits
-    state = changed(state, limits=attrs.evolve(limits, max_steps=limits.max_steps + event.steps))
-    if state.phase is RunPhase.FAILED and state.failure == "step_limit":
-        return advanced(state, phase=RunPhase.RUNNING, failure=None, failure_message="", truncations=0)
-    return advanced(state)
-
-
 def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
-    if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "state", "deadline"}:
+    if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "budget", "state", "deadline"}:
         return advanced(unpaused(state))
     state = changed(after_resume(state), tools=tools_after_resume(state.tools))
     return advanced(revived(state))
@@ -246,6 +240,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     **CONTROL_STEPS,
     **CHILD_STEPS,
     **OUTPUT_STEPS,
+    **BUDGET_STEPS,
     ev.RunSubmitted: _submitted,
     ev.RunStarted: _started,
     ev.DefinitionAdopted: _adopted,
@@ -254,7 +249,6 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     ev.ModelFailed: _failed,
     ev.ModelLost: _lost,
     ev.CancelRequested: _cancel_requested,
-    ev.BudgetRaised: _raised,
     ev.ResumeRequested: _resumed,
     ev.RunWaiting: _waiting,
     ev.RunSucceeded: _succeeded,

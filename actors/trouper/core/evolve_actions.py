@@ -10,6 +10,7 @@ from trouper.core import action_events as ev
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
+from trouper.core.evolve_budget import called
 from trouper.core.evolve_fork import note_recorded
 from trouper.core.evolve_output import after_receipt
 from trouper.core.folding import advanced, changed, content_parts, say
@@ -185,6 +186,9 @@ def _approval_expired(state: RunState, event: ev.ApprovalExpired) -> RunState:
 
 
 def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
+    action = state.action(event.action)
+    if action is not None:
+        state = changed(state, budget=called(state.budget, action))
     return change_action(
         state,
         event.action,

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from trouper.core import child_events as ev
 from trouper.core.evolve_actions import change_action
+from trouper.core.evolve_budget import spent_below
 from trouper.core.family import Child
 from trouper.core.folding import changed
 from trouper.core.state import Action, RunState, known
@@ -24,6 +25,9 @@ def _cancel_requested(state: RunState, event: ev.ChildCancelRequested) -> RunSta
 
 def _child_finished(state: RunState, event: ev.ChildFinished) -> RunState:
     text, value = known(event.text, ""), known(event.value, None)
+    action = state.action(event.action)
+    if action is not None and action.child is not None and action.child.run == event.run and not action.child.ended:
+        state = changed(state, budget=spent_below(state.budget, event.spent))
     return _change(
         state, event, lambda child: evolve(child, status=event.status, text=text, value=value, spent=event.spent)
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from trouper.core.budget import Budget
 from trouper.core.conversation import Message, Part
 from trouper.core.digests import extend_chain
 from trouper.core.state import Action, RunState
 from trouper_journal import Value
 
-_T = TypeVar("_T", RunState, Action)
+_T = TypeVar("_T", RunState, Action, Budget)
 
 
 def changed(value: _T, **changes: object) -> _T:

@@ -135,6 +135,19 @@ def _summary(step: Step, event: ev.SummaryRequested) -> bool:
     return isinstance(step, steps.Summarise) and step.attempt == event.attempt
 
 
+def _spends(step: Step, event: ev.BudgetRefused) -> bool:
+    if isinstance(step, steps.Refuse):
+        return (step.resource, step.action) == (event.resource, event.action)
+    # What a request may come to, and what others in the tree have spent, is learnt when it is about to be made.
+    if isinstance(step, steps.StartAction):
+        return step.action == event.action
+    return isinstance(step, steps.RequestModel) and event.action is None
+
+
+def _warns(step: Step, event: ev.BudgetWarned) -> bool:
+    return isinstance(step, steps.Warn) and step.resource == event.resource
+
+
 _INTENTS: dict[type, Callable[..., bool]] = {
     ev.SummaryRequested: _summary,
     ev.RunStarted: lambda step, _: isinstance(step, steps.Start),
@@ -156,6 +169,8 @@ _INTENTS: dict[type, Callable[..., bool]] = {
     ev.HookApplied: _hooked,
     ev.RunSucceeded: lambda step, event: isinstance(step, steps.Succeed) and step.source == event.source,
     ev.ToolsBound: lambda step, event: isinstance(step, steps.BindTools) and step.index == event.index,
+    ev.BudgetRefused: _spends,
+    ev.BudgetWarned: _warns,
     ev.RunFailed: _failed,
     ev.RunCancelled: lambda step, _: isinstance(step, steps.EndCancelled),
 }

@@ -12,6 +12,7 @@ from attrs import field, frozen
 from trouper.core.action_events import Gate
 from trouper.core.answer import NO_ANSWER, Answer
 from trouper.core.base import Base
+from trouper.core.budget import NO_BUDGET, Budget, Spent
 from trouper.core.control import NO_CONTROL, Control, Sleep
 from trouper.core.conversation import AI, Message, Part
 from trouper.core.conversation import text as text_of
@@ -216,7 +217,7 @@ class RunState:
         batch: Actions of the last reply, in the order asked, until all are closed.
         settled: Actions of earlier replies that were decided on by a person, were cut off, began a child, or are still
             in doubt.
-        raised: Steps allowed on top of the limits before the run was taken up.
+        budget: What it has spent beyond steps, model calls and told tokens, and what it was refused.
         truncations: How many replies in a row were cut off while calling tools.
         finish: Finish reason of the last reply.
         answer: How its answer stands.
@@ -251,7 +252,7 @@ class RunState:
     unplanned: tuple[tuple[str, AskedCall], ...] = ()
     batch: tuple[Action, ...] = ()
     settled: tuple[Action, ...] = ()
-    raised: int = 0
+    budget: Budget = NO_BUDGET
     usage: Usage = Usage()
     truncated: bool = False
     truncations: int = 0
@@ -325,6 +326,30 @@ class RunState:
     def children(self) -> tuple[Child, ...]:
         """The runs that its calls began, in order."""
         return tuple(action.child for action in (*self.settled, *self.batch) if action.child is not None)
+
+    @property
+    def own_spent(self) -> Spent:
+        """What the run itself has spent; what its request under way has reserved is not in it."""
+        call, usage, budget = self.model, self.usage, self.budget
+        # A failed request gives its place back until it is sent again; a lost one may have been answered.
+        calling = call is not None and call.phase != "failed"
+        return Spent(
+            self.index + calling,
+            budget.tool_calls,
+            budget.by_tool,
+            usage.input_tokens,
+            usage.output_tokens,
+            budget.cached_tokens,
+            budget.assumed_tokens,
+            usage.unknown,
+            budget.cost,
+            self.index - budget.priced,
+        )
+
+    @property
+    def spent(self) -> Spent:
+        """What the run and its finished sub-agents have spent."""
+        return self.own_spent + self.budget.below
 
     def action(self, action: str) -> Action | None:
         """The action of that name, if it is open, was decided on or is in doubt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from trouper.core.decide import decide
+from trouper.core.decide_budget import stalled
 from trouper.core.decide_children import waits_for_child
 from trouper.core.decide_session import abandon_summary
 from trouper.core.state import Phase, RunState
@@ -15,6 +16,7 @@ AWAITING = "awaiting_approval"
 IN_DOUBT = "in_doubt"
 DRIFTED = "drifted"
 RETRYING = "retrying"
+OVER_BUDGET = "over_budget"
 PAUSED = "paused"
 SCHEDULED = "scheduled"
 SLEEPING = "sleeping"
@@ -39,9 +41,9 @@ class Status:
 
     Attributes:
         label: What people must do about it first, if anything: ``drifted``, ``paused``, ``in_doubt``,
-            ``awaiting_approval``; else ``running``, ``retrying``, ``scheduled``, ``sleeping``, ``waiting_for_child``,
-            or ``queued`` behind other turns of its session; or how it ended. A run that ended with calls in doubt says
-            so behind that: ``cancelled-in-doubt``.
+            ``awaiting_approval``, ``over_budget``; else ``running``, ``retrying``, ``scheduled``, ``sleeping``,
+            ``waiting_for_child``, or ``queued`` behind other turns of its session; or how it ended. A run that ended
+            with calls in doubt says so behind that: ``cancelled-in-doubt``.
         wake_at: When it has something to do next (ns UTC), `AT_ONCE` while it is under way, `AT_START` where it waits
             for another definition, or None.
     """
@@ -65,7 +67,10 @@ def status(state: RunState) -> Status:
         return Status(_label(state, RUNNING), AT_ONCE)
     alarm = min((moment for moment in moments if moment is not None), default=None)
     waits = RETRYING if state.started or state.control.start_at is None else SCHEDULED
-    if alarm in {None, state.control.deadline} and any(map(waits_for_child, state.batch)):
+    if stalled(state):
+        waits = OVER_BUDGET
+    # That its time may be up some day is nothing that a run waits for.
+    if alarm in {None, state.control.deadline, state.budget.deadline} and any(map(waits_for_child, state.batch)):
         waits = WAITING_FOR_CHILD
     if any(action.phase is Phase.SLEEPING for action in state.batch):
         waits = SLEEPING

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.hook_ops import Point
+from trouper.core.limits import Resource
 from trouper.core.terms import FailureKind
 
 
@@ -219,6 +220,33 @@ class Reject:
 
 
 @frozen
+class Refuse:
+    """Record that something must not be spent, because of a limit of the run's own.
+
+    Attributes:
+        limit: The limit; seconds are in nanoseconds.
+        spent: What has been spent of it.
+        action: The call that is not started, where it is about one.
+    """
+
+    resource: Resource
+    limit: int
+    spent: int
+    action: str | None = None
+    not_before: int | None = None
+
+
+@frozen
+class Warn:
+    """Tell the model that something is running out."""
+
+    resource: Resource
+    limit: int
+    spent: int
+    not_before: int | None = None
+
+
+@frozen
 class Succeed:
     """The last reply is the output, or the result of the call named ``source``."""
 
@@ -264,6 +292,8 @@ Step: TypeAlias = (
     | Doubt
     | CheckOutput
     | Reject
+    | Refuse
+    | Warn
     | Succeed
     | Fail
     | EndCancelled
@@ -272,5 +302,5 @@ Step: TypeAlias = (
 
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    waits = Start | FireTimer | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction
+    waits = Start | FireTimer | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction | Refuse | Warn
     return step.not_before if isinstance(step, waits) else None

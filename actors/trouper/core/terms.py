@@ -6,11 +6,21 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import frozen
 
-from trouper.errors import DefinitionError
+from trouper.core.limits import Limits as Limits
 from trouper_journal import Value
 
 FailureKind: TypeAlias = Literal[
-    "model", "step_limit", "truncated", "output", "incomplete", "refused", "state", "deadline", "hook", "binding"
+    "model",
+    "step_limit",
+    "truncated",
+    "output",
+    "incomplete",
+    "refused",
+    "state",
+    "deadline",
+    "hook",
+    "binding",
+    "budget",
 ]
 """Why a run failed; `RunFailed` says what each means."""
 
@@ -30,34 +40,6 @@ class Principal:
     kind: Literal["person", "service", "policy", "agent"] = "person"
     via: str = "api"
     assurance: Literal["asserted", "authenticated", "signed"] = "asserted"
-
-
-@frozen
-class Limits:
-    """How far a run may go.
-
-    Attributes:
-        max_steps: Super-steps: each answered model request is one, each batch of tools is one. A failed or lost
-            request that is sent again is not another step.
-        on_limit: ``raise`` fails the run, resumably; ``finish`` makes one last request, without tools, and takes its
-            answer. That last request comes on top of ``max_steps``.
-        model_attempts: How often one request is sent at most when it fails in a way that may pass.
-
-    Raises:
-        DefinitionError: A number that is none of at least 1, or another word than those two.
-    """
-
-    max_steps: int = 50
-    on_limit: Literal["raise", "finish"] = "raise"
-    model_attempts: int = 5
-
-    def __attrs_post_init__(self) -> None:
-        for name in ("max_steps", "model_attempts"):
-            number: object = getattr(self, name)
-            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise DefinitionError(f"limits, {name}: {number!r} is not a whole number of at least 1")
-        if self.on_limit not in ("raise", "finish"):
-            raise DefinitionError(f"limits, on_limit: {self.on_limit!r} is neither 'raise' nor 'finish'")
 
 
 @frozen

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 
+from trouper.core.budget import Refusal
 from trouper.core.effects import Effect
+from trouper.core.limits import SECOND, Resource
 from trouper.core.state import Action, RunState
 
 NOT_STARTED = "Not started."
@@ -41,6 +43,14 @@ FORK_SIMULATED = "Simulated: this is a what-if run; nothing was done, and it cou
 WRAP_UP = "The step limit is reached and no more tools can be called. Answer now, with what you have."
 
 
+def wrap_up(refusal: Refusal | None) -> str:
+    """What the model is told with a run's last request."""
+    if refusal is None:
+        return WRAP_UP
+    limit = "time limit" if refusal.resource == "seconds" else f"limit of {_MEASURES[refusal.resource]}"
+    return f"The {limit} is reached and no more tools can be called. Answer now, with what you have."
+
+
 def lost(times: int) -> str:
     """Why a run ends whose request is lost again and again."""
     return f"the process was lost {times} times while it waited for this reply"
@@ -54,6 +64,50 @@ def cut_off(times: int) -> str:
 def step_limit(steps: int) -> str:
     """Why a run ends at its limit."""
     return f"the limit of steps is reached after {steps}; raise it to go on"
+
+
+_MEASURES: dict[Resource, str] = {
+    "steps": "steps",
+    "model_calls": "model calls",
+    "tool_calls": "tool calls",
+    "tokens": "tokens",
+    "cost": "nano-units of cost",
+    "seconds": "seconds",
+}
+
+
+def _amount(resource: Resource, amount: int) -> str:
+    return f"{amount / SECOND:g}" if resource == "seconds" else str(amount)
+
+
+def over_budget(refusal: Refusal, run: str) -> str:
+    """Why a run ends at a limit other than that of steps."""
+    whose = "" if refusal.owner == run else f" of run {refusal.owner}, above this one,"
+    if refusal.unpriced:
+        return f"there is a limit of cost{whose} but no price for the model: give it one in RuntimeOptions.prices"
+    limit, spent = _amount(refusal.resource, refusal.limit), _amount(refusal.resource, refusal.spent)
+    return f"the limit{whose} of {limit} {_MEASURES[refusal.resource]} is reached with {spent} spent; raise it to go on"
+
+
+def not_afforded(refusal: Refusal) -> str:
+    """A call that is not started because a limit of the whole run, or of one above it, is reached."""
+    limit = _amount(refusal.resource, refusal.limit)
+    return f"Not started: the limit of {limit} {_MEASURES[refusal.resource]} is reached."
+
+
+def tool_limit(tool: str, limit: int) -> str:
+    """A call that is not started because its tool may not be called more often."""
+    return f"Not started: {tool} may be called {limit} times in all, and was. Go on without it."
+
+
+def running_out(resource: Resource, limit: int, spent: int) -> str:
+    """What the model is told when a limit comes near."""
+    left = max(0, limit - spent)
+    measure = _MEASURES[resource]
+    return (
+        f"{_amount(resource, spent)} of {_amount(resource, limit)} {measure} are spent; "
+        f"{_amount(resource, left)} are left. Come to an end within that."
+    )
 
 
 def not_accepted(times: int, told: str) -> str:
@@ -104,7 +158,7 @@ def cancelled(state: RunState) -> str:
 
 def _cause(state: RunState) -> str:
     if state.cancel is None:
-        return "the run's deadline passed"
+        return "the run's time is up" if state.budget.refused is not None else "the run's deadline passed"
     by = f" by {state.cancel.by.id}" if state.cancel.by else ""
     return f"the run was cancelled{by}" + (f": {state.cancel.reason}" if state.cancel.reason else "")
 

@@ -54,7 +54,7 @@ class AgentActor(Actor[AgentMessage]):
         self._stream = f"run/{run}"
         self._state = known or RunState(run)
         self._planner = Planner.of(desk, None)
-        self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining, desk.state_keys)
+        self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining, desk.state_keys, desk.price)
         self._outcomes: deque[Outcome] = deque()
         self._flights: Flights
         self._rung = False
@@ -74,6 +74,7 @@ class AgentActor(Actor[AgentMessage]):
     async def stopped(self) -> None:
         """Let go of what points back here: a run's memory is then free at once, not when garbage is next collected."""
         del self._flights
+        self._desk.ledgers.left(self.run)
 
     def deliver(self, outcome: Outcome) -> None:
         """Take an outcome in; never waits."""
@@ -124,14 +125,18 @@ class AgentActor(Actor[AgentMessage]):
             turn.writes += await session_writes(self._desk.journal, self._state, turn.state)
             await self._commit(turn)
         except VersionConflict as conflict:
+            self._desk.ledgers.conflicted(self.run)
             self._conflict(conflict)
             return True
         except InvalidValue as error:
+            self._desk.ledgers.conflicted(self.run)
             self._set_apart(taken, error)
             return True
         self._stripped = False
         self._one_by_one = self._one_by_one and len(self._outcomes) > len(taken)
-        self._fresh = False
+        self._desk.ledgers.committed(turn.state)
+        # What was refused by a run above may have been raised there in this very moment: it is looked at once more.
+        self._fresh = turn.refused_above
         for outcome in taken:
             self._outcomes.popleft()
             await self._flights.settle(outcome)
@@ -159,6 +164,8 @@ class AgentActor(Actor[AgentMessage]):
             turn.add(self._recorder.record(turn.state, outcome))
         if self._fresh:
             turn.add(await self._flights.orphans(turn.state))
+            if turn.state.budget.refused is not None:
+                turn.add(await self._planner.spending.asks_again(turn.state))
         turn.busy = self._flights.alive_after(taken)
         turn.hooked = self._flights.hooks.out and not any(isinstance(outcome, Hooked) for outcome in taken)
         await self._decide(turn)
@@ -329,6 +336,11 @@ class _Turn:
         self.events: list[object] = []
         self.launches: list[Launch] = []
         self.writes: list[Write] = []
+
+    @property
+    def refused_above(self) -> bool:
+        """Whether something was refused by the limit of a run above this one."""
+        return any(isinstance(event, ev.BudgetRefused) and event.owner != self.state.run for event in self.events)
 
     def add(self, events: Iterable[object]) -> None:
         """Append events and fold them."""

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy
 from trouper._moments import nanoseconds
+from trouper.core.budget import Raise
 from trouper.core.commands import (
     Already,
     Judgement,
@@ -32,11 +33,11 @@ from trouper.core.control_commands import extend_deadline, pause_run, steer_run
 from trouper.core.control_events import RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
-from trouper.core.events import DefinitionRecorded, Principal
+from trouper.core.events import BudgetRaised, DefinitionRecorded, Principal
 from trouper.core.evolve import evolve
 from trouper.core.fork import WhatIf
 from trouper.core.state import Action, RunState
-from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, PAUSED, status
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, OVER_BUDGET, PAUSED, status
 from trouper.errors import (
     ApprovalError,
     ArgumentsError,
@@ -49,6 +50,7 @@ from trouper.runtime.descent import ChildRun, descendants
 from trouper.runtime.domains import domain_of
 from trouper.runtime.forking import begin_fork
 from trouper.runtime.histories import Histories, run_state
+from trouper.runtime.ledger import BELOW
 from trouper.runtime.sending import send
 from trouper.runtime.sessions import reopened
 from trouper.runtime.submitting import begin
@@ -321,9 +323,37 @@ class Commands:
         """Ask for a run's end; it comes when the driver has seen what is under way to a known end."""
         return await self._append(run, lambda state: cancel_run(state, by=by, reason=reason))
 
-    async def raise_limit(self, run: str, steps: int, *, by: Principal, reason: str | None) -> RunState:
-        """Allow a run more steps; one that failed at its limit goes on."""
-        return await self._append(run, lambda state: raise_limit(state, steps, by=by, reason=reason))
+    async def raise_limit(self, run: str, more: Raise | int, *, by: Principal, reason: str | None) -> RunState:
+        """Allow a run more; one that waits, or failed, at such a limit goes on, and what waits below it too."""
+        while True:
+            state = await self.state(run)
+            event = raise_limit(state, more, by=by, reason=reason, now=self.clock.now())
+            others = (*await self._beside(state, event), *await self._released(run, by, reason))
+            try:
+                await self.journal.commit([_write(state, event), *others])
+            except VersionConflict:
+                continue
+            return evolve(state, event)
+
+    async def _beside(self, state: RunState, event: object) -> tuple[Write, ...]:
+        """What stands in other streams in the same commit: a session's turn that goes on takes its place again."""
+        goes_on = state.ended and not evolve(state, event).ended
+        return tuple(await reopened(self.journal, state)) if goes_on else ()
+
+    async def _released(self, owner: str, by: Principal, reason: str | None) -> list[Write]:
+        """Word to the runs below that wait because something was refused to them by a limit of this run."""
+        writes: list[Write] = []
+        async for head in self.journal.streams(label=OVER_BUDGET, prefix=f"run/{owner}{BELOW}"):
+            state = await self.state(head.stream.removeprefix("run/"))
+            refusal = state.budget.refused
+            if refusal is not None and refusal.owner == owner and not state.ended:
+                writes.append(_write(state, BudgetRaised(by=by, reason=reason, owner=owner)))
+        return writes
+
+    async def below(self, root: str) -> list[str]:
+        """The ids of all runs below a run."""
+        prefix = f"run/{root}{BELOW}"
+        return [head.stream.removeprefix("run/") async for head in self.journal.streams(prefix=prefix)]
 
     async def resume(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Let a paused or failed run go on; see `resume_run`."""
@@ -335,21 +365,23 @@ class Commands:
             event = rule(state)
             if isinstance(event, Already):
                 return state
-            after = evolve(state, event)
-            write = Write(
-                f"run/{run}",
-                [event],
-                expected=state.version,
-                label=status(after).label,
-                domain=domain_of(state),
-            )
-            goes_on = state.ended and not after.ended
-            others = await reopened(self.journal, state) if goes_on else ()
+            others = await self._beside(state, event)
             try:
-                await self.journal.commit([write, *others], key=key)
+                await self.journal.commit([_write(state, event), *others], key=key)
             except VersionConflict:
                 continue
-            return after
+            return evolve(state, event)
+
+
+def _write(state: RunState, event: object) -> Write:
+    """An event behind a state as it was read, for anyone to append."""
+    return Write(
+        f"run/{state.run}",
+        [event],
+        expected=state.version,
+        label=status(evolve(state, event)).label,
+        domain=domain_of(state),
+    )
 
 
 def _pending(state: RunState, action: Action) -> PendingApproval:

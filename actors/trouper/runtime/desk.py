@@ -9,11 +9,13 @@ from attrs import Attribute, define, field, frozen
 
 from trouper._clock import Clock
 from trouper.agent import Agent
+from trouper.core.prices import Price
 from trouper.core.state import RunState
 from trouper.errors import DefinitionError
 from trouper.kit import Ref
 from trouper.runtime.broadcast import Broadcast
 from trouper.runtime.histories import Histories
+from trouper.runtime.ledger import Ledgers
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
 from trouper.runtime.receipts import Receipts
 from trouper.tools import Authorize, StateKeys
@@ -110,6 +112,8 @@ class Desk:
 
     Attributes:
         histories: What runs start from.
+        ledgers: What trees of runs have spent.
+        prices: Price entries by the name of the model.
         fence: The epoch that every driver commit carries.
         random: A random number in [0, 1), for jitter.
         receipts: How calls of forked runs ended.
@@ -128,6 +132,7 @@ class Desk:
     secrets: Secrets
     drift: DriftPolicy
     audience: Audience
+    ledgers: Ledgers
     models: dict[str, Ref[ModelMessage]] = field(factory=dict)
     summarisers: dict[str, Ref[ModelMessage]] = field(factory=dict)
     executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
@@ -137,6 +142,25 @@ class Desk:
     broadcast: Broadcast = field(factory=Broadcast)
     draining: bool = False
     authorize: Authorize | None = None
+    prices: Mapping[str, Price] = field(factory=dict)
+
+    def price(self, agent: str, asked: str, answered: str | None = None) -> Price | None:
+        """The price of a request.
+
+        Args:
+            agent: The agent's name.
+            asked: The model that a hook chose; empty for the agent's own.
+            answered: The name that the model gave itself; its entry is looked for first.
+        """
+        if not self.prices:
+            return None
+        if answered is not None and (entry := self.prices.get(answered)) is not None:
+            return entry
+        known = self.agents.get(agent)
+        if known is None:
+            return None
+        model = known.cast.get(asked) if asked else known.model
+        return self.prices.get(asked if model is None else model.name)
 
     def state_keys(self, agent: str) -> StateKeys:
         """The keys of an agent's named state; none where there is no such agent here."""

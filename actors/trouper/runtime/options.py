@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from attrs import Attribute, field, frozen
 
+from trouper.core.prices import Price
 from trouper.errors import DefinitionError
 from trouper.runtime.desk import DriftPolicy
 from trouper.tools import Authorize
@@ -17,6 +18,21 @@ _T = TypeVar("_T")
 
 def _refusal(attribute: Attribute[_T], reason: str) -> DefinitionError:
     return DefinitionError(f"runtime option {attribute.name}: {reason}")
+
+
+def _copied(given: Mapping[str, Price]) -> Mapping[str, Price]:
+    anything: object = given
+    if not isinstance(anything, Mapping):
+        raise DefinitionError(f"runtime option prices: give a mapping by model name, not {type(anything).__name__}")
+    return dict(given)
+
+
+def _check_prices(_: object, attribute: Attribute[Mapping[str, Price]], prices: Mapping[str, Price]) -> None:
+    name: object
+    entry: object
+    for name, entry in prices.items():
+        if not isinstance(name, str) or not isinstance(entry, Price):
+            raise _refusal(attribute, f"{name!r}: {entry!r} is not a Price by the name of a model")
 
 
 def _must_be(kind: type[_T]) -> Callable[[object, Attribute[_T], _T], None]:
@@ -60,6 +76,7 @@ class RuntimeOptions:
         grace: Seconds that a cancelled tool has to clean up.
         model_concurrency: How many calls of one model may be out at once; None for no limit.
         authorize: Asked about each call just before it starts, and may deny it (see `AuthorizeRequest`).
+        prices: What models cost, by their names (``Model.name``, or the name that the provider answers with).
         node: Name of this process in the journal.
         journal: Options of the journal.
 
@@ -72,6 +89,7 @@ class RuntimeOptions:
     drain: float = field(default=5.0, validator=_seconds)
     grace: float = field(default=2.0, validator=_seconds)
     model_concurrency: int | None = field(default=None, validator=_optional_count)
+    prices: Mapping[str, Price] = field(factory=dict, converter=_copied, validator=_check_prices)
     node: str = field(default="runtime", validator=_must_be(str))
     journal: JournalOptions = field(factory=JournalOptions, validator=_must_be(JournalOptions))
     authorize: Authorize | None = field(default=None, validator=_callback, kw_only=True)

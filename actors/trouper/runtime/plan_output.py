@@ -9,6 +9,7 @@ from trouper.agent import Agent
 from trouper.binding import chosen
 from trouper.core import events as ev
 from trouper.core import wording
+from trouper.core.budget import Refusal
 from trouper.core.conversation import AI, Message, System, ToolSpec
 from trouper.core.conversation import text as text_of
 from trouper.core.effects import Effect
@@ -59,9 +60,10 @@ def briefing(agent: Agent) -> tuple[Message, ...]:
     return (System(id="instructions", content=text),) if text else ()
 
 
-def wrap_up(agent: Agent) -> Message:
-    """The word to come to an end."""
-    return System(id="wrap-up", content=wording.WRAP_UP if agent.answering is None else agent.answering.wrap_up)
+def wrap_up(agent: Agent, refusal: Refusal | None = None) -> Message:
+    """The word to come to an end, at a limit of steps or (where something was refused) at another one."""
+    text = wording.wrap_up(refusal) if agent.answering is None else agent.answering.wrap_up
+    return System(id="wrap-up", content=text)
 
 
 def offered(agent: Agent, *, closing: bool, bound: tuple[str, ...] | None = None) -> tuple[ToolSpec, ...]:

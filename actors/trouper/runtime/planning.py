@@ -26,6 +26,7 @@ from trouper.runtime.children import pass_on, take_in
 from trouper.runtime.desk import Desk
 from trouper.runtime.forking import contained
 from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
+from trouper.runtime.plan_budget import SpendPlanner
 from trouper.runtime.plan_calls import CallPlanner
 from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.runtime.plan_session import TurnPlanner
@@ -42,17 +43,19 @@ class Planner:
         agent: Today's definition; None where the runtime has no agent of that name.
         calls: Plans the steps of single calls.
         turns: Plans what comes before a session's turn.
+        spending: Plans what is spent.
     """
 
     desk: Desk
     agent: Agent | None
     calls: CallPlanner
     turns: TurnPlanner
+    spending: SpendPlanner
 
     @classmethod
     def of(cls, desk: Desk, agent: Agent | None) -> Planner:
         """The planner for an agent."""
-        return cls(desk, agent, CallPlanner(desk, agent), TurnPlanner(desk, agent))
+        return cls(desk, agent, CallPlanner(desk, agent), TurnPlanner(desk, agent), SpendPlanner(desk, agent))
 
     async def plan(self, state: RunState, step: Step) -> Plan:
         """Events and launches of one step."""
@@ -63,8 +66,7 @@ class Planner:
                 digest = request_digest(state.chain, state.definition, closing, state.tools.offers(index))
                 chosen = state.hooks.chosen(index)
                 model = chosen if self.agent is not None and chosen in self.agent.cast else ""
-                event = ev.ModelRequested(index, attempt, digest, closing, model)
-                return Plan((event,), (SendRequest(index, attempt, closing, model),))
+                return await self._request(state, ev.ModelRequested(index, attempt, digest, closing, model))
             case st.RunHook():
                 return Plan((), (CallHooks(step),))
             case st.Summarise(attempt):
@@ -87,9 +89,32 @@ class Planner:
             case st.Close(evidence="child"):
                 return take_in(self.agent, state, step)
             case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction() | st.FireTimer():
-                return self.calls.act(state, step)
+                return await self._act(state, step)
             case _:
-                return Plan((_consequence(step),))
+                return Plan((self._consequence(state, step),))
+
+    def _consequence(self, state: RunState, step: Step) -> object:
+        return self.spending.own(state, step) if isinstance(step, st.Refuse | st.Warn) else _consequence(step)
+
+    async def _act(
+        self, state: RunState, step: st.AskApproval | st.StartAction | st.QueryAction | st.AbortAction | st.FireTimer
+    ) -> Plan:
+        if isinstance(step, st.StartAction) and self.spending.counts(state):
+            instead = await self.spending.call(state, step)
+            if instead:
+                return Plan(instead)
+        return self.calls.act(state, step)
+
+    async def _request(self, state: RunState, event: ev.ModelRequested) -> Plan:
+        agent = self.agent
+        if agent is not None and self.spending.counts(state):
+            told = await self.spending.request(
+                state, event, lambda: conversation(self.desk, agent, state, event.closing)
+            )
+            if isinstance(told, ev.BudgetRefused):
+                return Plan((told,))
+            event = told
+        return Plan((event,), (SendRequest(event.index, event.attempt, event.closing, event.model),))
 
     async def _start(self, state: RunState) -> Plan:
         if self.agent is None:
@@ -105,6 +130,9 @@ class Planner:
         base = None
         if state.base is not None:
             base = await self.desk.histories.pin(state.base, lead_of(state), state.salt)
+        time = limits.nanoseconds
+        time = limits.nanoseconds
+        base = None if state.base is None else await self.desk.histories.pin(state.base)
         started = ev.RunStarted(
             definition.digest,
             definition.contract_digest,
@@ -114,6 +142,7 @@ class Planner:
             self.agent.terms,
             base,
             defaults_of(self.agent.state),
+            None if time is None else self.desk.clock.now() + time,
         )
         wrong = misfits(self.agent.state, state.named)
         refused = (ev.StateRefused(wrong),) if wrong else ()
@@ -200,7 +229,7 @@ async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool)
     middle = await whole_history(desk, state)
     if state.hooks.ops:
         middle = shown(middle, state.hooks.ops)
-    return (*briefing(agent), *middle, *((wrap_up(agent),) if closing else ()))
+    return (*briefing(agent), *middle, *((wrap_up(agent, state.budget.refused),) if closing else ()))
 
 
 async def whole_history(desk: Desk, state: RunState) -> tuple[Message, ...]:

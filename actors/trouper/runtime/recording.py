@@ -11,8 +11,10 @@ from trouper.core import events as ev
 from trouper.core import wording
 from trouper.core.action_events import Cause
 from trouper.core.conversation import text as text_of
+from trouper.core.prices import Price
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError, InvalidValue, ModelError
+from trouper.runtime.billing import settle
 from trouper.runtime.protocol import SUMMARY, Acted, Answered, Hooked, Outcome, Replied
 from trouper.runtime.record_hooks import hooked
 from trouper.tools import StateKeys, changes
@@ -43,6 +45,10 @@ def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     return now + int(max(wait, min(asked or 0.0, _LONGEST_ASKED)) * SECOND)
 
 
+def _no_price(agent: str, asked: str, answered: str | None) -> Price | None:  # noqa: ARG001
+    return None
+
+
 def _no_keys(agent: str) -> StateKeys:  # noqa: ARG001
     return {}
 
@@ -55,6 +61,8 @@ class Recorder:
         random: A random number in [0, 1).
         draining: Whether the runtime is stopping.
         keys: The keys of an agent's named state, by the agent's name.
+        price: The price of an agent's model, by the agent's name, the model that was asked (empty for its own), and
+            the name that the model gave itself.
     """
 
     def __init__(
@@ -63,11 +71,13 @@ class Recorder:
         random: Callable[[], float],
         draining: Callable[[], bool],
         keys: Callable[[str], StateKeys] = _no_keys,
+        price: Callable[[str, str, str | None], Price | None] = _no_price,
     ) -> None:
         self._now = now
         self._random = random
         self._draining = draining
         self._keys = keys
+        self._price = price
 
     def record(self, state: RunState, outcome: Outcome) -> Iterator[object]:
         """The events that an outcome stands for; none for one that no longer matters."""
@@ -93,6 +103,7 @@ class Recorder:
             return
         reply, message = outcome.reply, outcome.reply.message
         content = message.content
+        bill = settle(reply, state.budget.reserve, self._price(state.agent, call.model, reply.model))
         yield ev.ModelResponded(
             index=outcome.index,
             attempt=outcome.attempt,
@@ -102,6 +113,10 @@ class Recorder:
             output_tokens=reply.usage.output_tokens,
             model=reply.model,
             request_id=reply.request_id,
+            cached_tokens=reply.usage.cached_tokens,
+            assumed_tokens=bill.assumed_tokens,
+            price=bill.price,
+            cost=bill.cost,
             text=[dict(part) for part in content] if isinstance(content, tuple) else content,
             calls=tuple(
                 ev.AskedCall(asked.name, asked.arguments, asked.provider_id, dict(asked.extra) or None)

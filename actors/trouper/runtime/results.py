@@ -7,12 +7,15 @@ from typing import Any
 
 from attrs import frozen
 
+from trouper.core.budget import NOTHING_SPENT, Spent
 from trouper.core.conversation import Message
 from trouper.core.family import Child
 from trouper.core.history import closed_history
+from trouper.core.limits import SECOND
 from trouper.core.state import Action, RunPhase, RunState, Usage
 from trouper.core.status import status
 from trouper.errors import (
+    BudgetExceeded,
     DeadlineExceeded,
     ModelRefused,
     OutputInvalid,
@@ -26,7 +29,6 @@ from trouper.errors import (
 from trouper.tools import NO_STATE
 
 _ERRORS: Mapping[str, type[RunError]] = {
-    "step_limit": StepLimitExceeded,
     "deadline": DeadlineExceeded,
     "truncated": OutputTruncated,
     "output": OutputInvalid,
@@ -48,6 +50,7 @@ class RunResult:
         messages: The run's own part of the conversation: no instructions, and not what it started from (`Run.history`).
         usage: Tokens spent, as far as providers told.
         steps: Super-steps taken.
+        spent: What it and its sub-agents have spent: calls, tokens and cost, and how much of that is an estimate.
         finish_reason: Why the model's last reply ended.
         in_doubt: Calls of which nobody knows whether they took place.
         state: The named state, as Python values.
@@ -64,6 +67,7 @@ class RunResult:
     steps: int
     finish_reason: str
     in_doubt: tuple[Action, ...]
+    spent: Spent = NOTHING_SPENT
     state: Mapping[str, Any] = NO_STATE
     children: tuple[Child, ...] = ()
 
@@ -81,6 +85,7 @@ def result_of(state: RunState, output: object = None, named: Mapping[str, Any] =
         steps=state.steps,
         finish_reason=state.finish,
         in_doubt=state.in_doubt,
+        spent=state.spent,
         state=named,
         children=state.children,
     )
@@ -108,6 +113,26 @@ def _error(state: RunState) -> RunError:
     if state.failure == "state":
         return RunFailed(state.run, f"the named state that it was submitted with does not fit: {state.failure_message}")
     # The same command id means the same run: whoever mends the cause and asks again must know how to go on.
-    on = {"step_limit": "raise_limit", "deadline": "extend"}.get(state.failure or "", "resume")
+    on = {"step_limit": "raise_limit", "budget": "raise_limit", "deadline": "extend"}.get(state.failure or "", "resume")
     message = f"{state.failure_message} (it can go on: runtime.{on}, or trouper {on.replace('_', '-')})"
+    if state.failure == "budget":
+        return _over_budget(state, message)
+    if state.failure == "step_limit":
+        limit = state.limits.max_steps if state.limits is not None else 0
+        return StepLimitExceeded(state.run, message, limit=limit, spent=state.steps)
     return _ERRORS.get(state.failure or "", RunFailed)(state.run, message)
+
+
+def _over_budget(state: RunState, message: str) -> BudgetExceeded:
+    refusal = state.budget.refused
+    if refusal is None:
+        return BudgetExceeded(state.run, message)
+    seconds = refusal.resource == "seconds"
+    return BudgetExceeded(
+        state.run,
+        message,
+        resource=refusal.resource,
+        limit=refusal.limit / SECOND if seconds else refusal.limit,
+        spent=refusal.spent / SECOND if seconds else refusal.spent,
+        owner=refusal.owner,
+    )

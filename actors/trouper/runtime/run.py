@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, final
 
+from trouper.core.budget import Raise
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.fork import WhatIf
@@ -57,8 +58,10 @@ class Host(Protocol):
         """Ask for a run's end."""
         ...
 
-    async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Allow more steps."""
+    async def raise_limit(
+        self, run: str, more: Raise | int, *, by: Principal | str = "", reason: str | None = None
+    ) -> None:
+        """Raise a run's limits."""
         ...
 
     async def steer(
@@ -115,8 +118,8 @@ class Run:
             The result of a run that succeeded.
 
         Raises:
-            RunFailed, StepLimitExceeded, DeadlineExceeded, OutputTruncated, OutputInvalid, RunIncomplete, ModelRefused,
-                RunCancelled: It ended otherwise; ``result`` has what it came to.
+            RunFailed, BudgetExceeded, StepLimitExceeded, DeadlineExceeded, OutputTruncated, OutputInvalid,
+                RunIncomplete, ModelRefused, RunCancelled: It ended otherwise; ``result`` has what it came to.
             UnknownRun: There is no such run.
             UnknownEvent, JournalCorrupt: This process cannot read its stream; it is left as it is.
             RuntimeStopped: The runtime stopped first; the run goes on when it is opened again.
@@ -201,10 +204,6 @@ class Run:
         """Ask for the run's end; `wait` tells when it has come."""
         await self._runtime.cancel(self.id, by=by, reason=reason)
 
-    async def raise_limit(self, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Allow more steps; a run that had failed at its limit goes on."""
-        await self._runtime.raise_limit(self.id, steps, by=by, reason=reason)
-
     async def steer(
         self, input: str | Sequence[Message], *, by: Principal | str = "", command_id: str | None = None
     ) -> None:
@@ -245,3 +244,16 @@ class Run:
     ) -> None:
         """Let the run take longer; one that had failed at its deadline goes on. See `Runtime.extend`."""
         await self._runtime.extend(self.id, deadline, by=by, reason=reason)
+
+    async def raise_limit(self, more: Raise | int, *, by: Principal | str = "", reason: str | None = None) -> None:
+        """Allow more; if the run waits, or failed, at such a limit, it goes on, and what waits below it too.
+
+        Args:
+            more: By how much; a number alone is one of steps.
+            by: Who allows it.
+            reason: Why.
+
+        Raises:
+            TrouperError: The run is over for another reason, stands at another limit, or has none to raise.
+        """
+        await self._runtime.raise_limit(self.id, more, by=by, reason=reason)

@@ -13,6 +13,7 @@ from attrs import define
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy, ulid
 from trouper.agent import Agent
+from trouper.core.budget import Raise
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
@@ -21,8 +22,10 @@ from trouper.core.state import Action, RunState
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
 from trouper.runtime.adopting import adopt
+from trouper.runtime.billing import check_price, check_prices
 from trouper.runtime.commands import Commands, PendingApproval
 from trouper.runtime.desk import Desk
+from trouper.runtime.ledger import Ledgers
 from trouper.runtime.opening import KnownSecrets, Toolboxes, by_name
 from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.plan_output import typed_output
@@ -78,7 +81,7 @@ class Runtime:
         """
         options = options or RuntimeOptions()
         clock = clock or SystemClock()
-        by_name(agents)
+        check_prices(by_name(agents), options.prices)
         async with (
             Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal) as journal,
             Runtime.over(journal, agents, secrets=secrets, clock=clock, entropy=entropy, options=options) as runtime,
@@ -115,6 +118,7 @@ class Runtime:
         clock = clock or SystemClock()
         entropy = entropy or SystemEntropy()
         known = by_name(agents)
+        check_prices(known, options.prices)
         async with journal.drive(options.node) as fence:
             stage = Stage(options.max_active, options.drain)
             # The epoch in each record's meta leads here, to the process that wrote it.
@@ -123,6 +127,7 @@ class Runtime:
             desk = Desk(
                 journal=journal,
                 histories=commands.histories,
+                ledgers=Ledgers(commands.state, commands.below),
                 fence=fence,
                 clock=clock,
                 random=entropy.fraction,
@@ -131,6 +136,7 @@ class Runtime:
                 drift=options.drift,
                 audience=stage,
                 authorize=options.authorize,
+                prices=options.prices,
             )
             async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
                 yield Runtime(journal, commands, desk, stage)
@@ -168,6 +174,8 @@ class Runtime:
         self._check()
         self._known_agent(agent)
         options = SubmitOptions() if options is None else options
+        if limits is not None:
+            check_price(self._desk.agents[agent], limits, self._desk.prices)
         if wrong := misfits(self._desk.agents[agent].state, dict(options.state)):
             raise InvalidValue("state", wrong)
         task = Task(agent, input, limits, None if by is None else principal(by), options=options)
@@ -295,10 +303,23 @@ class Runtime:
         await self.commands.cancel(run, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
-    async def raise_limit(self, run: str, steps: int, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Allow a run more steps; one that had failed at its limit goes on."""
+    async def raise_limit(
+        self, run: str, more: Raise | int, *, by: Principal | str = "", reason: str | None = None
+    ) -> None:
+        """Allow a run more; if it waits, or failed, at such a limit, it goes on, and what waits below it too.
+
+        Args:
+            run: The run whose limits are raised.
+            more: By how much; a number alone is one of steps.
+            by: Who allows it.
+            reason: Why.
+
+        Raises:
+            UnknownRun: No such run.
+            TrouperError: It is over for another reason, stands at another limit, or has none to raise.
+        """
         self._check()
-        await self.commands.raise_limit(run, steps, by=principal("api" if by == "" else by), reason=reason)
+        await self.commands.raise_limit(run, more, by=principal("api" if by == "" else by), reason=reason)
         await self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:

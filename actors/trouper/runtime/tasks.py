@@ -195,7 +195,7 @@ def task_digest(salt: bytes, task: Task) -> bytes:
     else:
         asked.append([[message.id, message_value(message)] for message in task.input])
     if task.limits is not None:
-        asked.append([task.limits.max_steps, task.limits.on_limit, task.limits.model_attempts])
+        asked.append(task.limits.asked())
     if task.base is not None:
         asked.append([[ref.run, ref.version, ref.whole, ref.skip, ref.take] for ref in task.base.refs])
     if task.options.state:
