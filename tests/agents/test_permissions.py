@@ -295,3 +295,20 @@ async def test_sub_agents_have_their_callers_grants(tmp_path: Path, grants: tupl
         assert (await child.state()).tools.grants == grants
         assert world.effects == (["add 1"] if grants else [])
         assert len(await of(child, ActionDenied)) == (0 if grants else 1)
+
+
+async def test_turns_of_a_session_have_grants_of_their_own(tmp_path: Path) -> None:
+    world = World(tmp_path / "effects")
+    clerk = Agent(
+        "clerk",
+        tools=[world.adder(permissions=("crm:write",))],
+        model=ScriptedModel([call("add", n=1), "Done.", call("add", n=2), "No."], by_turn=True),
+    )
+    async with office(tmp_path, done=False) as desk, desk.open(clerk) as runtime:
+        session = runtime.session("clerk", "s1")
+        first = await session.send("add", options=SubmitOptions(grants=("crm:write",)))
+        await first.wait()
+        second = await session.send("add")
+        await second.wait()
+        assert world.effects == ["add 1"]
+        assert [len(await of(run, ActionDenied)) for run in (first, second)] == [0, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.recovery.guarded import guarded
 from tests.recovery.scenario import Stage, model, turns_agent
 
 from trouper.agent import Agent
@@ -94,4 +95,5 @@ PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "empty_ids": empty_ids,
     "no_ids": no_ids,
     "three_at_once": three_at_once,
+    "guarded": guarded,
 }

@@ -130,9 +130,10 @@ class Narrator:
             return Line(RUNTIME, f"holds the run: the agent's definition changed ({details})", "doubt")
         return Line(RUNTIME, "has seen everything, and has nothing to do now", "dim")
 
-    def succeeded(self, _: ev.RunSucceeded) -> Line:
+    def succeeded(self, event: ev.RunSucceeded) -> Line:
         """The end."""
-        return Line(RUNTIME, "the run succeeded", "ok")
+        by = "" if event.source is None else f" with the result of {clean(event.source)}"
+        return Line(RUNTIME, f"the run succeeded{by}", "ok")
 
     def failed(self, event: ev.RunFailed) -> Line:
         """The end."""

@@ -78,6 +78,7 @@ async def send(
                 state=state_of(task),
                 start_at=task.options.start_at,
                 turn=place,
+                grants=task.options.grants,
             ),
             *([] if standing.active else [ev.TurnGiven(standing.last)]),
         ]
