@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import attrs
 from tests.recovery.guarded import guarded
-from tests.recovery.scenario import Stage, model, turns_agent
+from tests.recovery.scenario import Kind, Stage, make_tool, model, turns_agent
 
 from trouper.agent import Agent
-from trouper.core.conversation import AI
-from trouper.testing import calls, raw_call
+from trouper.core.conversation import AI, Value
+from trouper.output import Output, requires_receipt
+from trouper.testing import Step, call, calls, raw_call
 from trouper.tools import Absent, Found, Tool, ToolContext, tool
 from trouper_adapters.openai import OpenAIModel
 
@@ -88,6 +90,39 @@ def three_at_once(stage: Stage) -> Agent:
     return Agent("desk", tools=[make(name) for name in LETTERS], model=model)
 
 
+NUMBER: Mapping[str, Value] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def answering(stage: Stage, *replies: Step) -> Agent:
+    """An agent that must hand in a number, having put one away and signed for it."""
+    put = make_tool(Kind("idempotent_write", sync=False, gated=False), stage.effects, stage.fate)
+    sign = make_tool(Kind("idempotent_write", sync=False, gated=True), stage.effects, stage.fate)
+    return Agent(
+        "desk",
+        tools=[put, sign],
+        model=model(stage, *replies),
+        output=Output(NUMBER, mode="tool", rounds=3),
+        completion=[requires_receipt(put.name)],
+    )
+
+
+def output_with_calls(stage: Stage) -> Agent:
+    """It claims to be done too early, hands in what does not fit, says it in words, and hands it in beside a call."""
+    return answering(
+        stage,
+        "Done.",
+        calls(call("idempotent_write-async", n=0), call("final_result", n="none")),
+        "The number is one.",
+        calls(call("final_result", n=1), call("idempotent_write-async-gated", n=1), call("final_result", n=2)),
+    )
+
+
+def refusal_with_calls(stage: Stage) -> Agent:
+    """The model refuses beside a call of one that would do."""
+    beside = calls(call("idempotent_write-async", n=0), call("final_result", n=1))
+    return answering(stage, attrs.evolve(beside, refusal="I will not."))
+
+
 PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "turns": turns_agent,
     "id_of_earlier_turn": id_of_earlier_turn,
@@ -96,4 +131,6 @@ PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "no_ids": no_ids,
     "three_at_once": three_at_once,
     "guarded": guarded,
+    "output_with_calls": output_with_calls,
+    "refusal_with_calls": refusal_with_calls,
 }

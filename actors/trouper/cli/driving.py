@@ -19,7 +19,7 @@ from trouper.cli.journals import find_run, opened, person
 from trouper.cli.loading import Loaded, load
 from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, styled, typed
-from trouper.cli.plain import action_json, record_json, state_json
+from trouper.cli.plain import action_json, answer_text, record_json, state_json
 from trouper.cli.spending import spent_text
 from trouper.cli.text import clean, count
 from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_settle, timeline
@@ -232,7 +232,7 @@ class _Watcher:
     def _print_answer(self) -> None:
         if self._result is None or self.output.as_json:
             return
-        answer = self._result.output or ""
+        answer = answer_text(self._state) or ""
         # A program gets the answer as the model gave it; a terminal must not obey it.
         self.output.raw(clean(answer, keep="\n\t") if self.output.for_people else answer)
         tokens = spent_text(self._result.spent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -117,6 +118,13 @@ def action_json(state: RunState, action: Action) -> dict[str, object]:
     }
 
 
+def answer_text(state: RunState) -> str | None:
+    """A run's answer for people: a structured output as JSON over several lines; None unless it succeeded."""
+    if state.answer.verdict != "accepted" or state.output is None:
+        return state.output
+    return json.dumps(plain(state.answer.value), indent=2, ensure_ascii=False)
+
+
 def state_json(state: RunState) -> dict[str, object]:
     """A run as it stands."""
     return {
@@ -125,7 +133,7 @@ def state_json(state: RunState) -> dict[str, object]:
         "path": list(state.path),
         "label": status(state).label,
         "asked_by": principal_json(state.by),
-        "output": plain(state.answer.value) if state.answer.verdict == "accepted" else state.output,
+        "output": plain(state.answer.value) if state.answer.verdict == "accepted" and state.output else state.output,
         "failure": state.failure,
         "message": state.failure_message or None,
         "steps": state.steps,

@@ -15,7 +15,7 @@ from rich.text import Text
 from trouper.cli.journals import system_user
 from trouper.cli.line import Line
 from trouper.cli.output import grid, styled, typed
-from trouper.cli.plain import SECOND, moment, plain
+from trouper.cli.plain import SECOND, answer_text, moment, plain
 from trouper.cli.spending import spent_text
 from trouper.cli.text import claim, clean, count, duration, who
 from trouper.core.decide_budget import stalled
@@ -125,10 +125,8 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     elif state.failure is not None:
         yield styled("It can go on, once what was wrong is mended:")
         yield typed(command_line("resume", journal, state.run, "--as", system_user()))
-    if state.output is not None:
-        accepted = state.answer.verdict == "accepted"
-        answer = json.dumps(plain(state.answer.value), indent=2, ensure_ascii=False) if accepted else state.output
-        yield styled("Output:" if accepted else "Answer:", "bold")
+    if (answer := answer_text(state)) is not None:
+        yield styled("Output:" if state.answer.verdict == "accepted" else "Answer:", "bold")
         yield _indented(styled(clean(answer, keep="\n\t")))
 
 

@@ -6,7 +6,6 @@ import json
 
 from trouper.core.child_events import ChildFinished
 from trouper.core.conversation import AI, Message, ToolMessage
-from trouper.core.conversation import text as text_of
 from trouper.core.family import DEPTH, Parent
 from trouper.core.state import RunPhase, RunState
 from trouper_journal import Value
@@ -78,6 +77,4 @@ def _known(state: RunState) -> str:
     if state.in_doubt:
         names = ", ".join(action.tool for action in state.in_doubt)
         known += f" It is unknown whether these calls took effect: {names}."
-    last = next((message for message in reversed(state.messages) if isinstance(message, AI)), None)
-    said = "" if last is None or last.content is None else text_of(last.content)
-    return f"{known} The last that it said: {said}" if said else known
+    return f"{known} The last that it said: {state.said}" if state.said else known

@@ -1,0 +1,68 @@
+"""Killed after each commit, and between: the way to an output, and a refusal, end as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from tests.recovery.crash import of, play_all, said
+from tests.recovery.lives import Life, Played
+from tests.recovery.scenario import Job, Kill, Point
+
+# Before a commit it is as after the last one, but for what these others stand for.
+POINTS: tuple[Point, ...] = ("after", "replied", "entered", "applied")
+
+
+def killed_everywhere(play: str, folder: Path) -> tuple[Played, list[Played]]:
+    """A run that nobody kills, and one for each point that it came to."""
+    (dry,) = play_all([Job(f"{play}-dry", play=play, seed=7)], folder / "dry")
+    kills = [Kill(point, nth) for point in POINTS for nth in range(1, dry.lives[0].passed[point] + 1)]
+    jobs = [Job(f"{play}-{kill.point}-{kill.nth}", play=play, kills=(kill,), seed=7) for kill in kills]
+    return dry, play_all(jobs, folder / "killed")
+
+
+def check(played: Played, dry: Played) -> Life:
+    """What holds of each: its last life."""
+    last = played.lives[-1]
+    assert last.after.verified, said(played)
+    assert last.after.difference == "", said(played)
+    assert last.after.unanswered == [], said(played)
+    # Every message is the same, to the byte, and the model was never asked for one that was there.
+    assert last.after.chain == dry.end.chain, said(played)
+    assert last.after.answers == dry.end.answers
+    assert (last.said, last.after.output) == (dry.lives[-1].said, dry.end.output)
+    assert all(entry["violations"] == [] for entry in last.requests)
+    assert len({entry["body"] for entry in last.requests}) == len({entry["index"] for entry in last.requests})
+    return last
+
+
+def test_the_way_to_an_output_is_the_same_after_a_kill_at_each_step(tmp_path: Path) -> None:
+    dry, all_played = killed_everywhere("output_with_calls", tmp_path)
+    assert dry.end.output == json.dumps({"n": 1}, separators=(",", ":"))
+    for played in [dry, *all_played]:
+        last = check(played, dry)
+        assert last.said == "succeeded", said(played)
+        assert [entry["index"] for entry in of(last, "OutputRejected")] == [0, 1, 2]
+        assert [(entry["index"], entry["action"]) for entry in of(last, "OutputAccepted")] == [(3, "3.0")]
+        # One receipt for each call, and each effect under one key.
+        receipts = Counter(str(entry["action"]) for entry in of(last, "ActionReceipted"))
+        assert receipts == Counter(["1.0", "1.1", "3.0", "3.1", "3.2"]), said(played)
+        assert {str(line["key"]).rpartition("/")[2] for line in last.effects} == {"1.0", "3.1"}
+        ends = of(last, "OutputAccepted", "ActionReceipted", "RunSucceeded")
+        # The end was held back until a person had decided and the call was over.
+        assert [entry["type"] for entry in ends].index("OutputAccepted") > ends.index(
+            of(last, "ActionReceipted", action="3.1")[0]
+        )
+    assert sum(life.signal != 0 for played in all_played for life in played.lives) == len(all_played)
+
+
+def test_a_refusal_stays_one_and_begins_nothing(tmp_path: Path) -> None:
+    dry, all_played = killed_everywhere("refusal_with_calls", tmp_path)
+    for played in [dry, *all_played]:
+        last = check(played, dry)
+        assert last.said == "failed", said(played)
+        assert last.effects == []
+        assert of(last, "ActionStarted") == []
+        assert len(of(last, "ActionReceipted")) == 2
+        assert {entry["index"] for entry in last.requests} == {0}
