@@ -76,17 +76,10 @@ def make_clerk(model: Model) -> Agent:
 
 def scripted() -> Model:
     """A model that needs no key: it gets the amount and the order wrong, and is told so."""
-    wrong = {
-        "customer": "Rosa Lind",
-        "order": "1017",
-        "kind": "damaged",
-        "noticed": "2026-03-03",
-        "amount": "39.90 euros",
-    }
-    right = {**wrong, "order": "K-1017", "amount": 39.9}
-    return ScriptedModel(
-        [call("file_claim", order="K-1017"), call("final_result", **wrong), call("final_result", **right)], by_turn=True
-    )
+    rest: dict[str, str] = {"customer": "Rosa Lind", "kind": "damaged", "noticed": "2026-03-03"}
+    wrong = call("final_result", order="1017", amount="39.90 euros", **rest)
+    right = call("final_result", order="K-1017", amount=39.9, **rest)
+    return ScriptedModel([call("file_claim", order="K-1017"), wrong, right], by_turn=True)
 
 
 def real(name: str) -> Model:

@@ -82,14 +82,15 @@ class Output:
     @cached_property
     def offered(self) -> tuple[Mapping[str, Value], bool]:
         """The schema for providers, and whether they shall guarantee it."""
+        schema = self.shape.schema
         if self.strict is False:
-            return self.shape.schema, False
+            return schema, False
         try:
-            return strict_schema(self.shape.schema, fill=self.strict is True), True
+            return strict_schema(schema, fill=self.strict is True), True
         except DefinitionError as error:
             if self.strict:
                 raise DefinitionError(f"output, strict: {error}") from error
-            return self.shape.schema, False
+            return schema, False
 
 
 def as_output(given: object) -> Output | None:

@@ -38,6 +38,7 @@ def _request(request: dict[str, Value]) -> Iterator[str]:
         yield "messages: is not a list of messages"
     else:
         yield from _messages(messages)
+    yield from _response_format(request.get("response_format"))
     tools = request.get("tools")
     if tools is None:
         yield from (f"{key}: stands without tools" for key in ("tool_choice", "parallel_tool_calls") if key in request)
@@ -116,6 +117,42 @@ def _lone_surrogate(value: Value) -> bool:
     # Written as an escape it passes for JSON in Python, and almost nowhere else.
     text = json.dumps(value, ensure_ascii=False)
     return strict_json.valid_text(text) != text
+
+
+def _response_format(given: Value) -> Iterator[str]:
+    if given is None or (isinstance(given, dict) and given.get("type") in {"text", "json_object"}):
+        return
+    wanted = given.get("json_schema") if isinstance(given, dict) and given.get("type") == "json_schema" else None
+    if not isinstance(wanted, dict):
+        yield "response_format: is none of text, json_object and json_schema"
+        return
+    name, schema = wanted.get("name"), wanted.get("schema")
+    if not isinstance(name, str) or not _NAME.match(name):
+        yield f"response_format.json_schema.name: {name!r} does not match ^[a-zA-Z0-9_-]{{1,64}}$"
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        yield "response_format.json_schema.schema: is not the schema of an object"
+    elif wanted.get("strict") is True:
+        yield from _strict_schema(schema, "response_format.json_schema.schema")
+
+
+def _strict_schema(schema: Value, path: str) -> Iterator[str]:
+    """What keeps OpenAI from guaranteeing a schema."""
+    if isinstance(schema, list):
+        for index, part in enumerate(schema):
+            yield from _strict_schema(part, f"{path}[{index}]")
+    if not isinstance(schema, dict):
+        return
+    properties = schema.get("properties")
+    if schema.get("type") == "object":
+        named = properties if isinstance(properties, dict) else {}
+        if schema.get("additionalProperties") is not False:
+            yield f"{path}: is not closed by additionalProperties: false"
+        if sorted(named) != sorted(map(str, required if isinstance(required := schema.get("required"), list) else [])):
+            yield f"{path}: does not require all of its properties"
+    for key, value in properties.items() if isinstance(properties, dict) else ():
+        yield from _strict_schema(value, f"{path}.{key}")
+    for key in ("items", "anyOf"):
+        yield from _strict_schema(schema.get(key), f"{path}.{key}")
 
 
 def _tools(tools: list[Value]) -> Iterator[str]:
