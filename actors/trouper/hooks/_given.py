@@ -45,8 +45,8 @@ def cast_of(agent: str, models: object, hooks: Iterable[Hook]) -> dict[str, Mode
     found: dict[str, Model] = {}
     for given in (models, *(hook.models for hook in hooks)):
         for name, model in given.items():
-            if not isinstance(name, str) or not name or ":" in name:
-                raise DefinitionError(f"agent {agent}, models: {name!r} is no name; use a text without ':'")
+            if not isinstance(name, str) or not name:
+                raise DefinitionError(f"agent {agent}, models: {name!r} is no name")
             if isinstance(model, type) or not isinstance(model, Model):
                 raise DefinitionError(f"agent {agent}, models, {name}: {model!r} is no model")
             if found.setdefault(name, model) is not model:

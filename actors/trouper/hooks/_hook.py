@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
@@ -107,7 +107,7 @@ class Hook:
         models: Models that it may choose by name, or that it asks itself; the runtime closes them.
     """
 
-    timeout: ClassVar[float] = 30.0
+    timeout: float = 30.0
     models: Mapping[str, Model] = NO_MODELS
 
     @property
