@@ -365,4 +365,5 @@ class RunState:
     @property
     def awaiting(self) -> tuple[Action, ...]:
         """Actions that wait for a person's approval."""
-        return tuple(action for action in self.batch if action.phase is Phase.AWAITING)
+        # A run that a hook failed keeps its open calls, but nobody can decide on them before it is resumed.
+        return () if self.ended else tuple(action for action in self.batch if action.phase is Phase.AWAITING)
