@@ -259,5 +259,5 @@ class HookedRun(AnyRun):
         assert out or waits or people or state.control.pause is not None
 
 
-HookedRun.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+HookedRun.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestHookedRun = HookedRun.TestCase
