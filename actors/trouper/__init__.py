@@ -9,6 +9,12 @@ from trouper._clock import SystemClock as SystemClock
 from trouper._ids import Entropy as Entropy
 from trouper._ids import SystemEntropy as SystemEntropy
 from trouper.agent import Agent as Agent
+from trouper.approvals import AutoApprove as AutoApprove
+from trouper.approvals import AutoDeny as AutoDeny
+from trouper.approvals import People as People
+from trouper.approvals import Policy as Policy
+from trouper.approvals import ProposedCall as ProposedCall
+from trouper.approvals import Scope as Scope
 from trouper.binding import StepView as StepView
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
@@ -42,6 +48,7 @@ from trouper.core.media import Audio as Audio
 from trouper.core.media import File as File
 from trouper.core.media import Image as Image
 from trouper.core.prices import Price as Price
+from trouper.core.rules import StandingRule as StandingRule
 from trouper.core.state import RunState as RunState
 from trouper.errors import ApprovalConflict as ApprovalConflict
 from trouper.errors import ApprovalError as ApprovalError
@@ -56,6 +63,7 @@ from trouper.errors import JournalError as JournalError
 from trouper.errors import JournalInUse as JournalInUse
 from trouper.errors import ModelError as ModelError
 from trouper.errors import ModelRefused as ModelRefused
+from trouper.errors import NotEligible as NotEligible
 from trouper.errors import OutputInvalid as OutputInvalid
 from trouper.errors import OutputTruncated as OutputTruncated
 from trouper.errors import ResolveError as ResolveError
@@ -74,6 +82,7 @@ from trouper.errors import TransientError as TransientError
 from trouper.errors import TrouperError as TrouperError
 from trouper.errors import UnknownAction as UnknownAction
 from trouper.errors import UnknownAgent as UnknownAgent
+from trouper.errors import UnknownRule as UnknownRule
 from trouper.errors import UnknownRun as UnknownRun
 from trouper.errors import UnknownSession as UnknownSession
 from trouper.history import History as History

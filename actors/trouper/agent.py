@@ -9,6 +9,7 @@ from typing import TypeVar, Unpack
 
 from attrs import Attribute, field, frozen
 
+from trouper.approvals import Policy, check_policies, policies
 from trouper.binding import Bind
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.definition import Definition, define
@@ -108,6 +109,10 @@ def _check_choice(agent: Agent, _: Attribute[Bind | None], bind: object) -> None
         raise DefinitionError(f"agent {agent.name}, config: tool_choice names {choice!r}, which is no tool of it")
 
 
+def _check_approvals(agent: Agent, _: Attribute[Sequence[Policy]], given: object) -> None:
+    check_policies(f"agent {agent.name}, approvals", given)
+
+
 @frozen(slots=False, eq=False)
 class Agent:
     """An agent's definition: a value that can be shared by any number of runs and runtimes.
@@ -120,6 +125,8 @@ class Agent:
         limits: How far a run may go, unless a submit says otherwise.
         config: Settings of each model call.
         history: How much of a session's conversation is handed to its next turn; None for all of it.
+        approvals: Policies that let calls run, refuse them, or have people asked; the first that speaks for a call
+            decides. Calls that none speaks for are asked for where their tool requires approval.
         state: The keys of its runs' named state, which tools and hooks read and write.
         output: What its answer must be, if it is to be more than text: a type, or an `Output`.
         completion: What must have been done before a run may succeed; see `requires_receipt`.
@@ -141,6 +148,7 @@ class Agent:
     limits: Limits = field(factory=Limits, validator=_must_be(Limits), kw_only=True)
     config: ModelConfig = field(factory=ModelConfig, validator=_must_be(ModelConfig), kw_only=True)
     history: History | None = field(default=None, validator=_check_history, kw_only=True)
+    approvals: Sequence[Policy] = field(default=(), converter=policies, validator=_check_approvals, kw_only=True)
     state: Mapping[str, StateKey] = field(factory=dict, validator=_check_state, kw_only=True)
     output: Output | None = field(default=None, converter=as_output, validator=_check_output, kw_only=True)
     completion: Sequence[Requirement] = field(
@@ -244,6 +252,8 @@ class Agent:
             used["completion"] = [[list[Value](rule.tools), rule.count] for rule in self.completion]
         if self.hooks:
             used["hooks"] = [to_value(hook.identity()) for hook in self.hooks]
+        if self.approvals:
+            used["approvals"] = [policy.contract() for policy in self.approvals]
         return define(
             contract={"name": self.name, "tools": contracts, "limits": self.limits.to_value(), **used},
             prose={

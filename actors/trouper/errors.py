@@ -184,6 +184,26 @@ class ApprovalConflict(ApprovalError):
         self.stored = stored
 
 
+class NotEligible(ApprovalError):
+    """Somebody who may not take this decision; nothing changed.
+
+    Attributes:
+        action: The action's id.
+        rule: ``eligible``: not among those who may decide; ``separation``: whoever asked for the run cannot approve;
+            ``unnamed``: the decision names nobody; ``unknown_requester``: nobody knows who asked for the run, so that
+            separation of duties cannot be kept.
+    """
+
+    def __init__(self, action: str, rule: str, reason: str) -> None:
+        super().__init__(f"action {action}: {reason}; nothing was changed")
+        self.action = action
+        self.rule = rule
+
+
+class UnknownRule(TrouperError, LookupError):
+    """No standing rule of that id is in the journal."""
+
+
 class EditError(ApprovalError):
     """Edited arguments that do not fit the tool's schema; the call still waits, nothing changed."""
 

@@ -39,7 +39,8 @@ class Job:
 
     Attributes:
         do: ``drive``: open a runtime, submit ``input`` if there is one, and wait until the run has ended. ``submit``,
-            ``approve``, ``deny``: that command on the journal. ``fold``: fold each run, and tell the states' digests.
+            ``approve``, ``deny``: that command on the journal. ``vote``: approve, and tell who has.
+            ``fold``: fold each run, and tell the states' digests.
         path: The journal's file.
         url: The model server.
         effects: The file that effects go to.
@@ -47,7 +48,7 @@ class Job:
         barrier: Whether to wait for a line before doing it.
     """
 
-    do: Literal["drive", "submit", "approve", "deny", "fold"]
+    do: Literal["drive", "submit", "approve", "deny", "vote", "fold"]
     path: str
     url: str = ""
     effects: str = ""
@@ -88,6 +89,9 @@ async def command(job: Job, commands: Commands) -> Said:
         case "approve":
             edit: dict[str, Value] | None = None if job.arguments is None else dict(job.arguments)  # type: ignore[arg-type]  # from JSON
             action = await commands.decide(job.action, Judgement("approve", by, arguments=edit))
+        case "vote":
+            voted = await commands.decide(job.action, Judgement("approve", by))
+            return {"votes": [vote.by.id for vote in voted.consent.votes if vote.by is not None]}
         case "deny":
             action = await commands.decide(job.action, Judgement("deny", by))
         case _:
@@ -96,7 +100,8 @@ async def command(job: Job, commands: Commands) -> Said:
                 state = await commands.state(head.stream.removeprefix("run/"))
                 folded[state.run] = hashlib.sha256(repr(state).encode()).hexdigest()
             return folded
-    assert action.decision is not None
+    if action.decision is None:
+        return {"decision": None}
     return {"decision": action.decision.decision, "by": action.decision.by.id if action.decision.by else None}
 
 

@@ -42,6 +42,15 @@ class FakeTool:
     authorize: bool = False
     direct: bool = False
     agent: str = ""
+    asks: tuple[tuple[ev.Asking, tuple[str, ...]], ...] = ()
+
+    @property
+    def grounds(self) -> ev.Grounds:
+        return ev.Grounds("policy", asks=tuple(asking for asking, _ in self.asks)) if self.asks else ev.Grounds()
+
+    @property
+    def people(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(people for _, people in self.asks)
 
     def identity(self, name: str) -> bytes:
         return f"{name}/{self.effect}/{self.gated}/{self.version}".encode()
@@ -160,12 +169,12 @@ class Shell:
                 self.model = None
             case st.Plan(action, refuse):
                 self.append(self._planned(action, refuse))
-            case st.AskApproval(action, request):
+            case st.AskApproval(action, request, quorum, separation):
                 found = self.action(action)
                 expires = self.tools[found.tool].expires
-                self.append(
-                    ev.ApprovalRequested(action, request, found.digest, None if expires is None else self.now + expires)
-                )
+                until = None if expires is None else self.now + expires
+                eligible = found.consent.eligible or ()
+                self.append(ev.ApprovalRequested(action, request, found.digest, until, quorum, separation, eligible))
             case st.Deny(action, missing):
                 self.append(ev.ActionDenied(action, "permissions", missing))
             case st.BindTools() | st.Authorize():
@@ -213,12 +222,11 @@ class Shell:
         arguments: dict[str, Value] = {"n": 1}
         identity = tool.identity(asked.name)
         digest = call_digest(SALT, asked.name, identity, arguments)
-        gate = "person" if tool.gated else "free"
         return ev.ActionPlanned(
             action,
             asked.name,
             tool.effect,
-            gate,  # type: ignore[arg-type]  # one of the two
+            "person" if tool.gated else "free",
             identity,
             digest,
             tool.attempts,
@@ -226,6 +234,8 @@ class Shell:
             permissions=tool.permissions,
             authorize=tool.authorize,
             direct=tool.direct,
+            grounds=tool.grounds,
+            people=tool.people,
         )
 
     def _checked(self, index: int) -> object:
@@ -280,18 +290,19 @@ class Shell:
             if action.phase is Phase.AWAITING:
                 self.append(ev.ApprovalExpired(action.action, action.request, "changed"))
             digest = call_digest(SALT, action.tool, identity, action.arguments)
-            gate = "person" if tool.gated else "free"
             self.append(
                 ev.ActionReplanned(
                     action.action,
                     tool.effect,
-                    gate,  # type: ignore[arg-type]  # one of the two
+                    "person" if tool.gated else "free",
                     identity,
                     digest,
                     tool.attempts,
                     tool.permissions,
                     tool.authorize,
                     tool.direct,
+                    grounds=tool.grounds,
+                    people=tool.people,
                 )
             )
 

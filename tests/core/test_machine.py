@@ -29,9 +29,9 @@ from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.exchange import ModelReply
 from trouper.core.replay import check
-from trouper.core.state import Phase, RunPhase
+from trouper.core.state import Phase, RunPhase, known
 from trouper.core.steps import PassDeadline, RequestModel, due
-from trouper.errors import ModelError
+from trouper.errors import ModelError, NotEligible
 from trouper.runtime.protocol import Acted, Answered, Replied
 from trouper.tools import Timer
 from trouper_journal import ERASED, EventRegistry, Value
@@ -50,6 +50,12 @@ TOOLS: Mapping[str, FakeTool] = {
     "direct": FakeTool(Effect.READ_ONLY, direct=True),
     "ask": FakeTool(Effect.READ_ONLY, agent="helper"),
     "hire": FakeTool(Effect.UNQUERYABLE_WRITE, gated=True, agent="worker"),
+    "wire": FakeTool(
+        Effect.UNQUERYABLE_WRITE,
+        gated=True,
+        expires=50,
+        asks=((ev.Asking(2, separation=True), ("maria", "otto", "ida")), (ev.Asking(), ("ceo",))),
+    ),
 }
 CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
@@ -301,14 +307,21 @@ class AnyRun(RuleBasedStateMachine):
     # ---- people
 
     @precondition(lambda self: bool(self.shell.state.awaiting) and not self.shell.state.stopping)
-    @rule(data=st.data(), decision=st.sampled_from(["approve", "deny", "edit"]))
+    @rule(data=st.data(), decision=st.sampled_from(["approve", "approve", "deny", "edit"]))
     def approval_is_decided(self, data: st.DataObject, decision: str) -> None:
         action = data.draw(st.sampled_from(self.shell.state.awaiting))
+        who = ev.Principal(data.draw(st.sampled_from(["maria", "otto", "ida", "ceo", "eve"])))
         edit = {"n": 2} if decision == "edit" else None
-        judgement = Judgement("deny" if decision == "deny" else "approve", MARIA, "because", edit)
+        judgement = Judgement("deny" if decision == "deny" else "approve", who, "because", edit)
         now = self.shell.now
-        event = decide_approval(self.shell.state, action.action, judgement, now=now)
-        assert self.shell.command(event)
+        try:
+            event = decide_approval(self.shell.state, action.action, judgement, now=now)
+        except NotEligible:
+            assert action.tool == "wire"
+            return
+        if not self.shell.command(event):
+            assert who in [vote.by for vote in action.consent.votes]
+            return
         self.decided.append(event)
         decided = self.shell.action(action.action)
         assert decided.arguments is not None
@@ -405,6 +418,28 @@ class AnyRun(RuleBasedStateMachine):
             assert unanswered(state.messages) == []
         receipts = Counter(event.action for event in self.shell.events if isinstance(event, ev.ActionReceipted))
         assert max(receipts.values(), default=0) <= 1
+
+    @invariant()
+    def a_call_that_several_must_approve_starts_when_so_many_have(self) -> None:
+        votes: dict[str, set[str]] = {}
+        asked: dict[str, ev.ApprovalRequested] = {}
+        tools = {event.action: event.tool for event in self.shell.events if isinstance(event, ev.ActionPlanned)}
+        for event in self.shell.events:
+            match event:
+                case ev.ActionReplanned(action):
+                    asked.pop(action, None)
+                case ev.ApprovalRequested(action):
+                    votes[action], asked[action] = set(), event
+                case ev.ApprovalDecided(action) if event in self.decided and isinstance(event.by, ev.Principal):
+                    if event.arguments is not None:
+                        votes[action] = set()
+                    votes[action].add(event.by.id)
+                case ev.ActionStarted(action, 1) if action in asked and tools.get(action) == "wire":
+                    assert len(votes[action]) >= asked[action].quorum
+                    assert not asked[action].separation or "maria" not in votes[action]
+                    assert votes[action] <= set(known(asked[action].eligible, ()))
+                case _:
+                    pass
 
     @invariant()
     def an_unqueryable_write_never_starts_twice_by_itself(self) -> None:

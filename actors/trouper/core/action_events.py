@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from trouper.core.approvals import NO_GROUNDS, Grounds
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
 from trouper_journal import Content, Value, event
@@ -67,6 +68,9 @@ class ActionPlanned:
         asked: The model's own arguments, where a hook changed them.
         recorded: Whose receipt answers it, in a fork: the whole id of a call of the run that was forked.
         direct: Whether its result may be the run's output.
+        grounds: What let the call through, refused it, or has people asked.
+        people: Names of those who may decide, for each request that the grounds name; an empty one lets anybody.
+        reason: The grounds in words.
     """
 
     action: str
@@ -84,6 +88,9 @@ class ActionPlanned:
     asked: Content[dict[str, Value] | None] = None
     recorded: str | None = None
     direct: bool = False
+    grounds: Grounds = NO_GROUNDS
+    people: Content[tuple[tuple[str, ...], ...]] = ()
+    reason: Content[str | None] = None
 
 
 @event("approval.requested", schema=1, driver=True)
@@ -94,21 +101,28 @@ class ApprovalRequested:
     Attributes:
         request: Number of the request for this action, from 1; a new one where the tool changed meanwhile.
         expires_at: When the request lapses (ns UTC), or None.
+        quorum: How many different principals must approve.
+        separation: Whether whoever asked for the run is barred from approving.
+        eligible: Names of those who may decide; empty for anybody.
     """
 
     action: str
     request: int
     digest: bytes
     expires_at: int | None = None
+    quorum: int = 1
+    separation: bool = False
+    eligible: Content[tuple[str, ...]] = ()
 
 
 @event("approval.decided", schema=1)
 @frozen
 class ApprovalDecided:
-    """A person decided.
+    """A person decided; where several must approve, it is that person's vote.
 
     Attributes:
         digest: Digest of the call decided on: of the edited arguments where there are any.
+        voter: Where several must approve: keyed digest of the principal's id, which tells voters apart for ever.
         arguments: The arguments to run instead of the model's, or None.
     """
 
@@ -119,6 +133,7 @@ class ApprovalDecided:
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
     arguments: Content[dict[str, Value] | None] = None
+    voter: bytes = b""
 
 
 @event("approval.expired", schema=1, driver=True)
@@ -138,13 +153,17 @@ class ActionReplanned:
 
     action: str
     effect: Effect
-    gate: Literal["free", "person"]
+    gate: Literal["free", "person", "refused"]
     identity: bytes
     digest: bytes
     attempts: int = 1
     permissions: tuple[str, ...] = ()
     authorize: bool = False
     direct: bool = False
+    refusal: Content[str | None] = None
+    grounds: Grounds = NO_GROUNDS
+    people: Content[tuple[tuple[str, ...], ...]] = ()
+    reason: Content[str | None] = None
 
 
 @event("action.started", schema=1, driver=True)

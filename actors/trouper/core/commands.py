@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from trouper.core.approvals import Broken, Consent, objection, voter_digest
 from trouper.core.conversation import ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.events import (
@@ -23,8 +24,8 @@ from trouper.core.events import (
 from trouper.core.evolve_budget import LIMIT_FAILURES
 from trouper.core.raising import check_not_handed_on, limit_of
 from trouper.core.raising import raise_limit as raise_limit
-from trouper.core.state import Action, Decision, Phase, RunPhase, RunState
-from trouper.errors import ApprovalConflict, ApprovalError, ResolveError, TrouperError, UnknownAction
+from trouper.core.state import Action, Phase, RunPhase, RunState
+from trouper.errors import ApprovalConflict, ApprovalError, NotEligible, ResolveError, TrouperError, UnknownAction
 from trouper_journal import Value
 
 Verdict: TypeAlias = Literal["applied", "not_applied", "run_again", "abandon"]
@@ -100,6 +101,9 @@ def too_late(state: RunState, now: int) -> bool:
 def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: int) -> ApprovalDecided | Already:
     """Approve or deny a call; the first decision stored wins.
 
+    Where several must approve, each decision is a vote: so many different principals must approve the same call, and
+    one denial denies it. Arguments of one's own make it another call, on which the votes so far do not count.
+
     Args:
         state: The run.
         name: The action.
@@ -109,6 +113,7 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
     Raises:
         UnknownAction: No such action.
         ApprovalConflict: It was decided otherwise before.
+        NotEligible: Whoever decides may not; the error names the rule.
         ApprovalError: It does not wait for a decision (never did, expired, or the run is over).
     """
     if _closed_before(state, name):
@@ -121,9 +126,12 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
             raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the request has expired")
         if judgement.digest is not None and not _is_of(judgement.digest.lower(), action):
             raise ApprovalError(f"action {state.run}/{name} is not the call that was shown: look at it again")
-        return _decide(state, action, judgement)
+        broken = objection(action.consent, state.by, judgement.by, judgement.decision)
+        if broken is not None:
+            raise NotEligible(f"{state.run}/{name}", broken, _why_not(broken, action.consent, judgement.by))
+        return Already() if _voted(state, action, judgement) else _decide(state, action, judgement)
     if action.decision is not None:
-        if _alike(state, action, action.decision, judgement):
+        if action.decision.decision == judgement.decision and _alike(state, action, judgement):
             return Already()
         by = action.decision.by.id if action.decision.by else "somebody"
         raise ApprovalConflict(f"{state.run}/{name}", action.decision.decision, by)
@@ -139,6 +147,24 @@ def _is_of(digest: str, action: Action) -> bool:
     return len(digest) >= 8 and action.digest.hex().startswith(digest)
 
 
+def _why_not(broken: Broken, consent: Consent, by: Principal) -> str:
+    match broken:
+        case "eligible":
+            return f"{by.id} is not among those who may decide ({', '.join(consent.eligible or ())})"
+        case "separation":
+            return f"{by.id} asked for the run, and separation of duties lets somebody else approve"
+        case "unknown_requester":
+            return "nobody said who asked for the run (submit it with by=...), so separation of duties cannot be kept"
+        case _:
+            return "the decision must say whose it is"
+
+
+def _voted(state: RunState, action: Action, judgement: Judgement) -> bool:
+    """Whether the same principal has approved this very call, and has to wait for others."""
+    own = [vote for vote in action.consent.votes if vote.by is not None and vote.by.id == judgement.by.id]
+    return judgement.decision == "approve" and bool(own) and action.digest == _digest(state, action, judgement)
+
+
 def _decide(state: RunState, action: Action, judgement: Judgement) -> ApprovalDecided:
     edited = None if judgement.arguments is None else dict(judgement.arguments)
     return ApprovalDecided(
@@ -149,6 +175,7 @@ def _decide(state: RunState, action: Action, judgement: Judgement) -> ApprovalDe
         by=judgement.by,
         reason=judgement.reason,
         arguments=edited,
+        voter=voter_digest(state.salt, judgement.by) if action.consent.asking.quorum > 1 else b"",
     )
 
 
@@ -158,11 +185,14 @@ def _digest(state: RunState, action: Action, judgement: Judgement) -> bytes:
     return call_digest(state.salt, action.tool, action.identity, judgement.arguments)
 
 
-def _alike(state: RunState, action: Action, stored: Decision, wish: Judgement) -> bool:
-    """Whether the same decision is asked for again; who repeats it, and in which words, makes no difference."""
-    if stored.decision != wish.decision or stored.edited != (wish.arguments is not None):
-        return False
-    return wish.arguments is None or stored.digest == _digest(state, action, wish)
+def _alike(state: RunState, action: Action, wish: Judgement) -> bool:
+    """Whether a decision that stands is asked for again; who repeats it, and in which words, makes no difference."""
+    return any(
+        vote.decision == wish.decision
+        and vote.edited == (wish.arguments is not None)
+        and (wish.arguments is None or vote.digest == _digest(state, action, wish))
+        for vote in action.consent.votes
+    )
 
 
 def resolve_action(

@@ -45,7 +45,8 @@ def action_steps(action: Action, grants: tuple[str, ...] = ()) -> Iterator[Step]
         case Phase.FORBIDDEN:
             yield Close(name, 0, "error", "not_started", wording.forbidden(action))
         case Phase.PLANNED if action.gate == "person":
-            yield AskApproval(name, action.request + 1)
+            asking = action.consent.asking
+            yield AskApproval(name, action.request + 1, asking.quorum, asking.separation)
         case Phase.AWAITING if action.expires_at is not None:
             yield Expire(name, action.request, action.expires_at)
         case Phase.LAPSED:

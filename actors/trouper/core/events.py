@@ -26,6 +26,8 @@ from trouper.core.action_events import ActionUnresolved as ActionUnresolved
 from trouper.core.action_events import ApprovalDecided as ApprovalDecided
 from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
+from trouper.core.approvals import Asking as Asking
+from trouper.core.approvals import Grounds as Grounds
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.budget import Reserve
@@ -50,6 +52,9 @@ from trouper.core.hook_events import HookApplied as HookApplied
 from trouper.core.hook_events import HookDone as HookDone
 from trouper.core.output_events import OutputAccepted as OutputAccepted
 from trouper.core.output_events import OutputRejected as OutputRejected
+from trouper.core.rule_events import RuleAdded as RuleAdded
+from trouper.core.rule_events import RuleRevoked as RuleRevoked
+from trouper.core.rule_events import RuleUsed as RuleUsed
 from trouper.core.session import SessionTurn as SessionTurn
 from trouper.core.session import Standing as Standing
 from trouper.core.session_events import SESSION_EVENTS as SESSION_EVENTS
@@ -376,6 +381,9 @@ REGISTRY = EventRegistry(
         StateRefused,
         RunSignalled,
         RunHeard,
+        RuleAdded,
+        RuleRevoked,
+        RuleUsed,
         RunWaiting,
         RunSucceeded,
         RunFailed,

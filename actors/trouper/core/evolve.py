@@ -13,6 +13,7 @@ import attrs
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, ToolCall
 from trouper.core.evolve_actions import ACTION_STEPS, close_batch, without_reviews
+from trouper.core.evolve_approvals import APPROVAL_STEPS
 from trouper.core.evolve_budget import BUDGET_STEPS, begun, given_back, reserved, settled
 from trouper.core.evolve_children import CHILD_STEPS
 from trouper.core.evolve_control import CONTROL_STEPS, asked, revived, unpaused
@@ -235,6 +236,7 @@ _STEPS: dict[type, Callable[..., RunState]] = {
     **ACTION_STEPS,
     **SESSION_STEPS,
     **HOOK_STEPS,
+    **APPROVAL_STEPS,
     **STATE_STEPS,
     **TOOL_STEPS,
     **CONTROL_STEPS,

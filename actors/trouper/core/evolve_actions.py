@@ -7,16 +7,23 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import action_events as ev
+from trouper.core.approvals import NO_CONSENT, NO_GROUNDS, Consent
 from trouper.core.conversation import ToolMessage
-from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve_budget import called
 from trouper.core.evolve_fork import note_recorded
 from trouper.core.evolve_output import after_receipt
 from trouper.core.folding import advanced, changed, content_parts, say
-from trouper.core.state import Action, Decision, Phase, RunState, known
+from trouper.core.state import Action, Phase, RunState, known
 from trouper.core.tool_course import tools_after_batch
 from trouper_journal import Erased
+
+
+def consent_of(event: ev.ActionPlanned | ev.ActionReplanned) -> Consent:
+    """What a call needs, as it was planned."""
+    if event.grounds == NO_GROUNDS and event.reason is None:
+        return NO_CONSENT
+    return Consent(event.grounds, known(event.reason, None), None if isinstance(event.people, Erased) else event.people)
 
 
 def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
@@ -36,6 +43,7 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         asked=known(event.asked, None),
         answer=event.answer,
         direct=event.direct,
+        consent=consent_of(event),
     )
     hooks = state.hooks
     if event.action in hooks.calls:
@@ -121,68 +129,15 @@ def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:
             permissions=event.permissions,
             authorize=event.authorize,
             direct=event.direct,
+            refusal=known(event.refusal, None),
             phase=Phase.PLANNED,
             decision=None,
+            consent=consent_of(event),
             # An edit was part of a decision that lapses with the tool it was taken on.
             arguments=action.arguments if action.original is None else action.original,
             original=None,
         ),
     )
-
-
-def _approval_requested(state: RunState, event: ev.ApprovalRequested) -> RunState:
-    return change_action(
-        state,
-        event.action,
-        lambda action: changed(
-            action, phase=Phase.AWAITING, request=event.request, digest=event.digest, expires_at=event.expires_at
-        ),
-    )
-
-
-def _binds(state: RunState, action: Action, event: ev.ApprovalDecided) -> bool:
-    """Whether a decision is about the call that waits. Anyone may append one; it must not reach anything else."""
-    if action.phase is not Phase.AWAITING or action.request != event.request:
-        return False
-    if isinstance(event.arguments, Erased) or not state.salt:
-        return True
-    if event.arguments is None:
-        return event.digest == action.digest
-    return event.digest == call_digest(state.salt, action.tool, action.identity, event.arguments)
-
-
-def _approval_decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
-    edited = known(event.arguments, None)
-    decision = Decision(
-        request=event.request,
-        decision=event.decision,
-        digest=event.digest,
-        by=known(event.by, None),
-        reason=known(event.reason, None),
-        edited=edited is not None,
-    )
-    phase = Phase.APPROVED if event.decision == "approve" else Phase.DENIED
-
-    def change(action: Action) -> Action:
-        if not _binds(state, action, event):
-            return action
-        if edited is None:
-            return changed(action, phase=phase, decision=decision)
-        return changed(
-            action,
-            phase=phase,
-            decision=decision,
-            digest=event.digest,
-            arguments=edited,
-            original=action.arguments if action.original is None else action.original,
-        )
-
-    return change_action(state, event.action, change)
-
-
-def _approval_expired(state: RunState, event: ev.ApprovalExpired) -> RunState:
-    phase = Phase.LAPSED if event.reason == "time" else Phase.PLANNED
-    return change_action(state, event.action, lambda action: changed(action, phase=phase, expires_at=None))
 
 
 def _action_started(state: RunState, event: ev.ActionStarted) -> RunState:
@@ -280,9 +235,6 @@ def _returned_late(state: RunState, _event: ev.ActionReturnedLate) -> RunState:
 ACTION_STEPS: dict[type, Callable[..., RunState]] = {
     ev.ActionPlanned: _planned,
     ev.ActionReplanned: _replanned,
-    ev.ApprovalRequested: _approval_requested,
-    ev.ApprovalDecided: _approval_decided,
-    ev.ApprovalExpired: _approval_expired,
     ev.ActionStarted: _action_started,
     ev.ActionReceipted: _receipted,
     ev.ActionInterrupted: _interrupted,

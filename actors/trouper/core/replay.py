@@ -69,7 +69,8 @@ def _planned(step: Step, event: ev.ActionPlanned) -> bool:
 
 
 def _asked(step: Step, event: ev.ApprovalRequested) -> bool:
-    return isinstance(step, steps.AskApproval) and (step.action, step.request) == (event.action, event.request)
+    asked = (event.action, event.request, event.quorum, event.separation)
+    return isinstance(step, steps.AskApproval) and asked == (step.action, step.request, step.quorum, step.separation)
 
 
 def _started(step: Step, event: ev.ActionStarted) -> bool:

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from trouper.core.action_events import Gate
 from trouper.core.answer import NO_ANSWER, Answer
+from trouper.core.approvals import NO_CONSENT, Consent
 from trouper.core.base import Base
 from trouper.core.budget import NO_BUDGET, Budget, Spent
 from trouper.core.control import NO_CONTROL, Control, Sleep
@@ -67,7 +68,7 @@ class Phase(StrEnum):
 
 @frozen
 class Decision:
-    """How a request for approval was decided, for good."""
+    """How a request for approval was decided, for good: the last vote that it took."""
 
     request: int
     decision: Literal["approve", "deny"]
@@ -103,6 +104,7 @@ class Action:
         answer: How a hook answered the call in place of the tool, or None.
         reviewed: Hooks have seen its result.
         sleep: What it waits for, where its tool has set a timer.
+        consent: Who must agree to it, and who has.
     """
 
     action: str
@@ -140,6 +142,7 @@ class Action:
     evidence: str | None = None
     child: Child | None = None
     sleep: Sleep | None = None
+    consent: Consent = NO_CONSENT
 
     @property
     def unreviewed(self) -> bool:

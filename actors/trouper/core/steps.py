@@ -105,10 +105,12 @@ class Plan:
 
 @frozen
 class AskApproval:
-    """Ask a person."""
+    """Ask a person, or so many that ``quorum`` different ones may approve."""
 
     action: str
     request: int
+    quorum: int = 1
+    separation: bool = False
 
 
 @frozen

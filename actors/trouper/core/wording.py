@@ -134,6 +134,11 @@ def missing(state: RunState) -> str:
     )
 
 
+def refused(reason: str | None) -> str:
+    """A call that a policy refused."""
+    return f"Not started: denied by policy{f': {reason}' if reason else ''}."
+
+
 def denied(action: Action) -> str:
     """A call that a person refused."""
     decision = action.decision
@@ -241,7 +246,8 @@ def told(action: Action, text: str) -> str:
 
 def edited(action: Action, text: str) -> str:
     """The result of a call that ran with a person's arguments instead of the model's."""
-    who = action.decision.by.id if action.decision and action.decision.by else "an approver"
+    editor = action.consent.editor
+    who = editor.id if editor else "an approver"
     ran = json.dumps(action.arguments, ensure_ascii=False, separators=(",", ":"), default=str)
     return f"[{who} changed the arguments; what ran: {ran}]\n{text}"
 

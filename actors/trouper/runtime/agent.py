@@ -8,7 +8,7 @@ and the turn is taken again on what stands now.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trouper.core import events as ev
 from trouper.core.decide import decide, hook_due
@@ -33,7 +33,8 @@ from trouper.runtime.children import word_to_parent
 from trouper.runtime.desk import Desk
 from trouper.runtime.domains import domain_of
 from trouper.runtime.flights import Flights
-from trouper.runtime.launches import Launch
+from trouper.runtime.launches import Launch, Plan
+from trouper.runtime.plan_approvals import merged
 from trouper.runtime.planning import Planner, definition_writes
 from trouper.runtime.protocol import AgentMessage, Hooked, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
@@ -211,9 +212,7 @@ class AgentActor(Actor[AgentMessage]):
             for step in steps:
                 done.add(step)
                 plan = await self._planner.plan(turn.state, step)
-                turn.add(plan.events)
-                turn.launches += plan.launches
-                turn.writes += plan.writes
+                turn.take(plan)
 
     async def _follow_definition(self, turn: _Turn) -> None:
         """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""
@@ -232,7 +231,7 @@ class AgentActor(Actor[AgentMessage]):
         elif turn.state.drift is not None and not changes:
             turn.add((ev.RunWaiting(),))
         if self._planner.agent is not None and turn.state.batch:
-            turn.add(await self._planner.calls.revalidate(turn.state))
+            turn.take(await self._planner.calls.revalidate(turn.state))
 
     # ---- the journal
 
@@ -252,7 +251,8 @@ class AgentActor(Actor[AgentMessage]):
             domain=domain_of(turn.state),
         )
         word = None if self._state.ended else word_to_parent(turn.state, self._desk.clock.now())
-        done = await self._write([*turn.writes, own] if word is None else [*turn.writes, own, word])
+        writes = [*merged(turn.writes), own]
+        done = await self._write(writes if word is None else [*writes, word], turn.requires)
         self._overdue = False
         for write in turn.writes:
             if not self._note_recorded(write.stream) and write.stream.startswith("run/"):
@@ -266,10 +266,11 @@ class AgentActor(Actor[AgentMessage]):
             self._desk.recorded.add(digest)
         return digest != stream
 
-    async def _write(self, writes: list[Write]) -> Committed:
+    async def _write(self, writes: list[Write], requires: Mapping[str, int]) -> Committed:
+        meta = {"epoch": self._desk.fence}
         for attempt in range(_BUSY_TRIES):
             try:
-                return await self._desk.journal.commit(writes, fence=self._desk.fence, meta={"epoch": self._desk.fence})
+                return await self._desk.journal.commit(writes, require=requires, fence=self._desk.fence, meta=meta)
             except StorageBusy:
                 if attempt == _BUSY_TRIES - 1:
                     raise
@@ -327,7 +328,7 @@ class _Turn:
         hooked: Whether hooks are being called.
     """
 
-    __slots__ = ("busy", "events", "hooked", "launches", "state", "writes")
+    __slots__ = ("busy", "events", "hooked", "launches", "requires", "state", "writes")
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -336,6 +337,16 @@ class _Turn:
         self.events: list[object] = []
         self.launches: list[Launch] = []
         self.writes: list[Write] = []
+        self.requires: dict[str, int] = {}
+
+    def take(self, plan: Plan) -> None:
+        """Take in what a step comes to."""
+        self.add(plan.events)
+        self.launches += plan.launches
+        self.writes += plan.writes
+        if plan.requires:
+            # The earliest that was seen: if it does not stand any more, what was made of it does not either.
+            self.requires = {**plan.requires, **self.requires}
 
     @property
     def refused_above(self) -> bool:

@@ -7,13 +7,15 @@ nobody else appended meanwhile; else it looks again. None of it needs the agent'
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from attrs import field, frozen
 
 from trouper._clock import Clock, SystemClock
-from trouper._ids import Entropy, SystemEntropy
+from trouper._ids import Entropy, SystemEntropy, ulid
 from trouper._moments import nanoseconds
+from trouper.approvals import Scope
 from trouper.core.budget import Raise
 from trouper.core.commands import (
     Already,
@@ -36,6 +38,8 @@ from trouper.core.definition import stream_of, tool_schema
 from trouper.core.events import BudgetRaised, DefinitionRecorded, Principal
 from trouper.core.evolve import evolve
 from trouper.core.fork import WhatIf
+from trouper.core.rule_events import APPROVALS
+from trouper.core.rules import StandingRule, evolve_book, revoke_rule
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, OVER_BUDGET, PAUSED, status
 from trouper.errors import (
@@ -51,6 +55,10 @@ from trouper.runtime.domains import domain_of
 from trouper.runtime.forking import begin_fork
 from trouper.runtime.histories import Histories, run_state
 from trouper.runtime.ledger import BELOW
+from trouper.runtime.pending import PendingApproval as PendingApproval
+from trouper.runtime.pending import pending_of
+from trouper.runtime.remembering import remembered
+from trouper.runtime.rulebook import RuleBook
 from trouper.runtime.sending import send
 from trouper.runtime.sessions import reopened
 from trouper.runtime.submitting import begin
@@ -58,34 +66,6 @@ from trouper.runtime.tasks import Submission, Task, check_command_id, principal,
 from trouper_journal import Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
-
-
-@frozen
-class PendingApproval:
-    """A call that waits for a person.
-
-    Attributes:
-        action: The action's id, to approve or deny by.
-        agent: Who wants to call.
-        tool: What it wants to call.
-        arguments: With which arguments.
-        digest: What a decision binds to, in hex.
-        effect: The tool's effect class.
-        requested_by: Who submitted the run.
-        expires_at: When the request lapses (ns UTC), or None.
-        path: Names of the agents from the root of its tree to the one that calls.
-    """
-
-    action: str
-    run: str
-    agent: str
-    tool: str
-    arguments: Mapping[str, Value]
-    digest: str
-    effect: str
-    requested_by: str | None
-    expires_at: int | None
-    path: tuple[str, ...] = ()
 
 
 def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
@@ -109,11 +89,16 @@ class Commands:
     entropy: Entropy = field(factory=SystemEntropy)
     validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
     histories: Histories = field(init=False, repr=False)
+    rulebook: RuleBook = field(init=False, repr=False)
     _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
 
     @histories.default
     def _histories(self) -> Histories:
         return Histories(self.journal)
+
+    @rulebook.default
+    def _rulebook(self) -> RuleBook:
+        return RuleBook(self.journal)
 
     # ---- reading
 
@@ -155,7 +140,7 @@ class Commands:
                 except (UnknownEvent, JournalCorrupt):
                     continue
                 waiting = () if state.stopping or too_late(state, now) else state.awaiting
-                found += [_pending(state, action) for action in waiting if not expired(action, now)]
+                found += [pending_of(state, action) for action in waiting if not expired(action, now)]
         return sorted(found, key=lambda pending: pending.run)
 
     # ---- submitting
@@ -264,12 +249,20 @@ class Commands:
 
     # ---- deciding
 
-    async def decide(self, action_id: str, judgement: Judgement) -> Action:
+    async def decide(self, action_id: str, judgement: Judgement, *, remember: Scope | None = None) -> Action:
         """Approve or deny; the action as it stands afterwards.
+
+        Args:
+            action_id: The call.
+            judgement: The decision, or the vote where several must approve.
+            remember: Makes a standing rule of the approval, in the same commit: it stands for this principal's
+                approval of all calls in that scope. One that was approved before can be remembered by repeating it.
 
         Raises:
             UnknownRun, UnknownAction: No such call.
             ApprovalConflict: It was decided otherwise before.
+            NotEligible: The principal may not take this decision.
+            InvalidValue: A denial, or something that is no scope, was to be remembered.
             ApprovalError: It does not wait, or the edited arguments do not fit its schema.
         """
         run, name = split_action_id(action_id)
@@ -280,8 +273,35 @@ class Commands:
                 found = type(edit).__name__
                 raise EditError(f"action {action_id}: the edit is {found}, not a mapping of arguments by name")
             await self._check_edit(await self.state(run), name, judgement.arguments)
-        state = await self._append(run, lambda state: decide_approval(state, name, judgement, now=self.clock.now()))
+        now = self.clock.now()
+        also = None
+        if remember is not None:
+            rule = ulid(now, self.entropy)
+            also = remembered(self.rulebook, name, judgement, remember, rule=rule, now=now).writes
+        state = await self._append(
+            run, lambda state: decide_approval(state, name, judgement, now=self.clock.now()), also=also
+        )
         return find_action(state, name)
+
+    async def rules(self) -> list[StandingRule]:
+        """All standing rules, oldest first, those that are over too."""
+        return list((await self.rulebook.read()).rules.values())
+
+    async def revoke_rule(self, rule: str, *, by: Principal, reason: str | None) -> StandingRule:
+        """End a standing rule, for calls that are planned from now on; one that is over stays as it is.
+
+        Raises:
+            UnknownRule: There is none of that id.
+        """
+        principal(by)
+        while True:
+            book = await self.rulebook.read()
+            event = revoke_rule(book, rule, by=by, reason=reason)
+            if event is None:
+                return book.rules[rule]
+            with suppress(VersionConflict):
+                await self.journal.commit([Write(APPROVALS, [event], expected=book.version)])
+                return evolve_book(book, event).rules[rule]
 
     async def _check_edit(self, state: RunState, name: str, arguments: Mapping[str, Value]) -> None:
         import jsonschema
@@ -359,18 +379,29 @@ class Commands:
         """Let a paused or failed run go on; see `resume_run`."""
         return await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
 
-    async def _append(self, run: str, rule: Callable[[RunState], object], key: Key | None = None) -> RunState:
+    async def _append(
+        self,
+        run: str,
+        rule: Callable[[RunState], object],
+        key: Key | None = None,
+        also: Callable[[RunState], Awaitable[Sequence[Write]]] | None = None,
+    ) -> RunState:
+        """Append what a rule says, with what goes with it in other streams."""
         while True:
             state = await self.state(run)
             event = rule(state)
-            if isinstance(event, Already):
+            done = isinstance(event, Already)
+            after = state if done else evolve(state, event)
+            writes = [] if done else [_write(state, event), *await self._beside(state, event)]
+            if also is not None:
+                writes += await also(after)
+            if not writes:
                 return state
-            others = await self._beside(state, event)
             try:
-                await self.journal.commit([_write(state, event), *others], key=key)
+                await self.journal.commit(writes, require={f"run/{run}": state.version}, key=key)
             except VersionConflict:
                 continue
-            return evolve(state, event)
+            return after
 
 
 def _write(state: RunState, event: object) -> Write:
@@ -381,19 +412,4 @@ def _write(state: RunState, event: object) -> Write:
         expected=state.version,
         label=status(evolve(state, event)).label,
         domain=domain_of(state),
-    )
-
-
-def _pending(state: RunState, action: Action) -> PendingApproval:
-    return PendingApproval(
-        action=f"{state.run}/{action.action}",
-        run=state.run,
-        agent=state.agent,
-        tool=action.tool,
-        arguments=action.arguments or {},
-        digest=action.digest.hex(),
-        effect=action.effect.value,
-        requested_by=state.by.id if state.by else None,
-        expires_at=action.expires_at,
-        path=state.path,
     )

@@ -12,7 +12,7 @@ from trouper.agent import Agent
 from trouper.errors import ActorError
 from trouper.kit import ActorSystem, Ref, open_system
 from trouper.models import Model
-from trouper.runtime.approver import PeopleApprover
+from trouper.runtime.approver import Approver
 from trouper.runtime.desk import Desk, further_model
 from trouper.runtime.executor import Executor
 from trouper.runtime.model import ModelActor
@@ -154,7 +154,7 @@ class Company:
 
     async def _hire(self, system: ActorSystem) -> None:
         desk = self._desk
-        desk.approver = await system.spawn(PeopleApprover(), name="approver")
+        desk.approver = await system.spawn(Approver(desk.agents, desk.policies), name="approver")
         hired: dict[int, Ref[ModelMessage]] = {}
         for agent in desk.agents.values():
             for model in _models(agent):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from attrs import Attribute, define, field, frozen
 
 from trouper._clock import Clock
 from trouper.agent import Agent
+from trouper.approvals import Policy
 from trouper.core.prices import Price
 from trouper.core.state import RunState
 from trouper.errors import DefinitionError
@@ -18,6 +19,7 @@ from trouper.runtime.histories import Histories
 from trouper.runtime.ledger import Ledgers
 from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMessage
 from trouper.runtime.receipts import Receipts
+from trouper.runtime.rulebook import RuleBook
 from trouper.tools import Authorize, StateKeys
 from trouper_journal import Journal
 
@@ -117,6 +119,8 @@ class Desk:
         fence: The epoch that every driver commit carries.
         random: A random number in [0, 1), for jitter.
         receipts: How calls of forked runs ended.
+        rulebook: The standing rules.
+        policies: Approval policies that come before those of every agent.
         recorded: Digests of the definition documents known to be in the journal.
         broadcast: Tells whoever listens how runs fare.
         authorize: Asked about each call just before it starts.
@@ -125,6 +129,7 @@ class Desk:
 
     journal: Journal
     histories: Histories
+    rulebook: RuleBook
     fence: int
     clock: Clock
     random: Callable[[], float]
@@ -138,6 +143,7 @@ class Desk:
     executors: dict[tuple[str, str], Ref[ExecutorMessage]] = field(factory=dict)
     approver: Ref[ApproverMessage] | None = None
     receipts: Receipts = field(init=False)
+    policies: Sequence[Policy] = ()
     recorded: set[str] = field(factory=set)
     broadcast: Broadcast = field(factory=Broadcast)
     draining: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core.steps import RunHook
 from trouper.tools import Tool
@@ -71,11 +71,22 @@ class Plan:
         events: Events for the run's own stream.
         launches: What to do once they are durable.
         writes: Events for other streams in the same commit.
+        requires: Versions of streams that were only read, and must still stand when it is committed.
     """
 
     events: tuple[object, ...] = ()
     launches: tuple[Launch, ...] = ()
     writes: tuple[Write, ...] = ()
+    requires: Mapping[str, int] = field(factory=dict)
+
+    def then(self, other: Plan) -> Plan:
+        """Both, one after the other."""
+        return Plan(
+            self.events + other.events,
+            self.launches + other.launches,
+            self.writes + other.writes,
+            {**other.requires, **self.requires},
+        )
 
 
 NOTHING = Plan()

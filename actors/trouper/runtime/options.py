@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from attrs import Attribute, field, frozen
 
+from trouper.approvals import Policy, check_policies, policies
 from trouper.core.prices import Price
 from trouper.errors import DefinitionError
 from trouper.runtime.desk import DriftPolicy
@@ -64,6 +65,10 @@ def _callback(_: object, attribute: Attribute[Authorize | None], value: object) 
         raise _refusal(attribute, f"give a function, not {type(value).__name__}")
 
 
+def _check_approvals(_: object, __: Attribute[Sequence[Policy]], given: object) -> None:
+    check_policies("runtime option approvals", given)
+
+
 @frozen
 class RuntimeOptions:
     """How a runtime works.
@@ -79,6 +84,7 @@ class RuntimeOptions:
         prices: What models cost, by their names (``Model.name``, or the name that the provider answers with).
         node: Name of this process in the journal.
         journal: Options of the journal.
+        approvals: Approval policies that come before those of every agent.
 
     Raises:
         DefinitionError: An option that cannot be meant.
@@ -93,3 +99,4 @@ class RuntimeOptions:
     node: str = field(default="runtime", validator=_must_be(str))
     journal: JournalOptions = field(factory=JournalOptions, validator=_must_be(JournalOptions))
     authorize: Authorize | None = field(default=None, validator=_callback, kw_only=True)
+    approvals: Sequence[Policy] = field(default=(), converter=policies, validator=_check_approvals)

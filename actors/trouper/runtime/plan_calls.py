@@ -14,6 +14,7 @@ from trouper.core import steps as st
 from trouper.core.digests import call_digest
 from trouper.core.effects import Effect
 from trouper.core.events import AskedCall
+from trouper.core.evolve import evolve
 from trouper.core.family import DEPTH
 from trouper.core.hooking import CallEdit
 from trouper.core.state import Action, Phase, RunState
@@ -21,10 +22,9 @@ from trouper.errors import ArgumentsError
 from trouper.runtime.children import begin_child
 from trouper.runtime.desk import Desk
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
+from trouper.runtime.plan_approvals import Gatekeeper, ask_people
 from trouper.runtime.plan_output import plan_output_call
 from trouper.runtime.plan_timers import fire
-from trouper.runtime.protocol import Consider
-from trouper.runtime.recording import SECOND
 from trouper.sub_agents import SubAgent
 from trouper.tools import Authorize, AuthorizeRequest, Tool, ask_authorize, parse_arguments
 from trouper_journal import Value
@@ -45,7 +45,12 @@ class CallPlanner:
     values: dict[str, Mapping[str, object]] = field(factory=dict)
     verdicts: dict[tuple[str, bytes], object] = field(factory=dict)
 
-    async def read(self, state: RunState, step: st.Plan) -> ev.ActionPlanned:
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """Finds out who must agree to a call."""
+        return Gatekeeper(self.desk)
+
+    async def read(self, state: RunState, step: st.Plan) -> Plan:
         """Read a call and check it against its tool."""
         asked = next((call for name, call in state.unplanned if name == step.action), AskedCall("", ""))
         tool = self.agent.toolbox.get(asked.name) if self.agent else None
@@ -59,40 +64,49 @@ class CallPlanner:
                 "deadline": wording.cancelled(state),
             }[step.refuse]
             gate: Literal["limit", "refused"] = "limit" if step.refuse == "limit" else "refused"
-            return ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text)
+            return Plan((ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text),))
         if state.terms.hands_in(asked.name):
-            return plan_output_call(step.action, asked)
+            return Plan((plan_output_call(step.action, asked),))
         edit = state.hooks.calls.get(step.action, CallEdit())
         if edit.answer is not None:
             answer: Literal["ok", "error"] = "ok" if edit.ok else "error"
-            return ev.ActionPlanned(step.action, asked.name, effect, "hook", refusal=edit.answer, answer=answer)
+            return Plan(
+                (ev.ActionPlanned(step.action, asked.name, effect, "hook", refusal=edit.answer, answer=answer),)
+            )
         bound = state.tools.offers(state.index - 1)
         if tool is None or self.agent is None or (bound is not None and tool.name not in bound):
-            refusal = self._no_tool(asked.name, bound)
-            return ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=refusal)
+            text = self._no_tool(asked.name, bound)
+            return Plan((ev.ActionPlanned(step.action, asked.name, effect, "refused", refusal=text),))
         if isinstance(tool, SubAgent) and len(state.path) >= DEPTH:
-            return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=child_wording.TOO_DEEP)
+            text = child_wording.TOO_DEEP
+            return Plan((ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=text),))
         try:
             original = tool.read(asked.arguments) if edit.arguments is None else readable(asked.arguments)
             arguments = original if edit.arguments is None else dict(edit.arguments)
             self.values[step.action] = tool.validate(arguments)
         except ArgumentsError as error:
-            return ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=str(error))
+            return Plan((ev.ActionPlanned(step.action, tool.name, effect, "refused", refusal=str(error)),))
+        leave = await self.gatekeeper.leave(self.agent, state, step.action, tool, arguments)
         identity = self.agent.identities[tool.name]
-        return ev.ActionPlanned(
+        planned = ev.ActionPlanned(
             step.action,
             tool.name,
             effect,
-            await self._gate(tool, arguments),
+            leave.ruling.gate,
             identity,
             call_digest(state.salt, tool.name, identity, arguments),
             tool.options.attempts,
             arguments,
-            permissions=tool.options.permissions,
-            authorize=self._authorizes(tool),
+            leave.refusal,
+            tool.options.permissions,
+            self._authorizes(tool),
             asked=original if edit.arguments is not None else None,
             direct=tool.options.return_direct,
+            grounds=leave.ruling.grounds,
+            people=leave.ruling.people,
+            reason=leave.ruling.reason,
         )
+        return Plan((planned,), (), leave.writes, leave.requires)
 
     def _authorizes(self, tool: Tool) -> bool:
         return tool.options.authorize is not None or self.desk.authorize is not None
@@ -142,12 +156,6 @@ class CallPlanner:
             return f"Not started: the tool {name!r} is not available in this step. Tools: {names}."
         return f"There is no tool called {name!r}. Tools: {names}."
 
-    async def _gate(self, tool: Tool, arguments: Mapping[str, Value]) -> Literal["free", "person"]:
-        """``free`` or ``person``, from the approver."""
-        if tool.gate_kind == "none" or self.desk.approver is None:
-            return "free"
-        return (await self.desk.approver.ask(Consider(tool, arguments))).gate
-
     def act(
         self, state: RunState, step: st.AskApproval | st.StartAction | st.QueryAction | st.AbortAction | st.FireTimer
     ) -> Plan:
@@ -158,9 +166,7 @@ class CallPlanner:
         tool = self.agent.toolbox.get(action.tool) if self.agent else None
         match step:
             case st.AskApproval():
-                seconds = tool.options.approval_expires if tool else None
-                expires = None if seconds is None else self.desk.clock.now() + int(seconds * SECOND)
-                return Plan((ev.ApprovalRequested(action.action, step.request, action.digest, expires),))
+                return ask_people(self.desk, action, tool, step)
             case st.FireTimer():
                 return fire(action, self.desk.clock.now())
             case st.AbortAction():
@@ -206,45 +212,53 @@ class CallPlanner:
         values = self.values.pop(action.action, None)
         return tool.validate(action.arguments) if values is None or action.original is not None else values
 
-    async def revalidate(self, state: RunState) -> tuple[object, ...]:
+    async def revalidate(self, state: RunState) -> Plan:
         """After a change of definition: look anew at calls that have not started."""
-        events: list[object] = []
+        whole = NOTHING
         for action in state.batch:
             waiting = action.phase in {Phase.PLANNED, Phase.AWAITING, Phase.APPROVED}
             # An edit lapses with the tool that it was made for: what is asked anew is the model's own call.
             arguments = action.arguments if action.original is None else action.original
             if waiting and action.gate in {"free", "person"} and arguments is not None:
-                events += await self._look_anew(state, action, arguments)
-        return tuple(events)
+                plan = await self._look_anew(state, action, arguments)
+                for event in plan.events:
+                    state = evolve(state, event)
+                whole = whole.then(plan)
+        return whole
 
-    async def _look_anew(self, state: RunState, action: Action, arguments: Mapping[str, Value]) -> tuple[object, ...]:
+    async def _look_anew(self, state: RunState, action: Action, arguments: Mapping[str, Value]) -> Plan:
         assert self.agent is not None
         tool = self.agent.toolbox.get(action.tool)
         identity = self.agent.identities.get(action.tool)
         if identity == action.identity:
-            return ()
+            return NOTHING
         try:
             if tool is None or identity is None:
                 raise ArgumentsError(self._no_tool(action.tool))
             self.values[action.action] = tool.validate(arguments)
         except ArgumentsError as error:
             text = f"Not started: the tool changed meanwhile. {error}"
-            return (ev.ActionReceipted(action.action, 0, "error", "not_started", text),)
+            return Plan((ev.ActionReceipted(action.action, 0, "error", "not_started", text),))
         lapse = (
             (ev.ApprovalExpired(action.action, action.request, "changed"),) if action.phase is Phase.AWAITING else ()
         )
+        leave = await self.gatekeeper.leave(self.agent, state, action.action, tool, arguments)
         replanned = ev.ActionReplanned(
             action.action,
             tool.effect,
-            await self._gate(tool, arguments),
+            leave.ruling.gate,
             identity,
             call_digest(state.salt, tool.name, identity, arguments),
             tool.options.attempts,
             tool.options.permissions,
             self._authorizes(tool),
             tool.options.return_direct,
+            leave.refusal,
+            leave.ruling.grounds,
+            leave.ruling.people,
+            leave.ruling.reason,
         )
-        return (*lapse, replanned)
+        return Plan((*lapse, replanned), (), leave.writes, leave.requires)
 
 
 def readable(raw: str) -> dict[str, Value]:

@@ -79,7 +79,7 @@ class Planner:
                 reason: Literal["cancelled", "deadline"] = "deadline" if state.cancel is None else "cancelled"
                 return Plan((ev.ModelLost(index, attempt, reason),), (StopModel(),))
             case st.Plan():
-                return Plan(await self._contained(state, await self.calls.read(state, step)))
+                return await self._contained(state, await self.calls.read(state, step))
             case st.CancelChild() | st.PauseChild():
                 return pass_on(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
@@ -148,11 +148,14 @@ class Planner:
         refused = (ev.StateRefused(wrong),) if wrong else ()
         return Plan((*compacted, started, *refused), (), definition_writes(self.desk, self.agent))
 
-    async def _contained(self, state: RunState, planned: ev.ActionPlanned) -> tuple[object, ...]:
-        if state.forked is None or self.agent is None:
-            return (planned,)
+    async def _contained(self, state: RunState, plan: Plan) -> Plan:
+        planned = plan.events[0]
+        if state.forked is None or self.agent is None or not isinstance(planned, ev.ActionPlanned):
+            return plan
         delegated = isinstance(self.agent.toolbox.get(planned.tool), SubAgent)
-        return await contained(self.desk.receipts, state, planned, delegated=delegated)
+        events = await contained(self.desk.receipts, state, planned, delegated=delegated)
+        # What the record answers, or what must be asked after all, uses up no standing rule.
+        return plan if events == plan.events else Plan(events)
 
     async def _ask(self, state: RunState, step: st.BindTools | st.Authorize) -> tuple[object, ...]:
         """What the host's own code says: whether a call may start, or which tools the next model call has."""

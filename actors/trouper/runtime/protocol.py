@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from trouper.approvals import ProposedCall, Ruling
 from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.hook_events import HookDone
@@ -173,22 +174,11 @@ ExecutorMessage: TypeAlias = Execute | Query | Abort | AbortAll | Settled | Hold
 
 
 @frozen
-class Verdict:
-    """An approver's answer.
-
-    Attributes:
-        gate: ``free`` to run, or ``person``: somebody must be asked.
-    """
-
-    gate: Literal["free", "person"]
-
-
-@frozen
-class Consider(Request[Verdict]):
+class Consider(Request[Ruling]):
     """May this call run?"""
 
     tool: Tool
-    arguments: Mapping[str, Value]
+    call: ProposedCall
 
 
 ApproverMessage: TypeAlias = Consider

@@ -13,11 +13,13 @@ from attrs import define
 from trouper._clock import Clock, SystemClock
 from trouper._ids import Entropy, SystemEntropy, ulid
 from trouper.agent import Agent
+from trouper.approvals import Scope
 from trouper.core.budget import Raise
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
 from trouper.core.fork import WhatIf
+from trouper.core.rules import StandingRule
 from trouper.core.state import Action, RunState
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
@@ -128,6 +130,8 @@ class Runtime:
                 journal=journal,
                 histories=commands.histories,
                 ledgers=Ledgers(commands.state, commands.below),
+                rulebook=commands.rulebook,
+                policies=options.approvals,
                 fence=fence,
                 clock=clock,
                 random=entropy.fraction,
@@ -255,8 +259,11 @@ class Runtime:
         reason: str | None = None,
         arguments: Mapping[str, Value] | None = None,
         digest: str | None = None,
+        remember: Scope | None = None,
     ) -> Action:
         """Let a call run, as it is or with other arguments. Repeating a decision changes nothing.
+
+        Where several must approve (`PendingApproval.quorum`), this is one vote of them.
 
         Args:
             action: The action's id, from `approvals`.
@@ -265,23 +272,38 @@ class Runtime:
             arguments: Run these instead of the model's; the original is kept beside them.
             digest: The digest of the call as it was shown (`PendingApproval.digest`): the decision is refused if
                 another one stands there now.
+            remember: Makes a standing rule of it: calls in that scope have this principal's approval from now on.
 
         Raises:
             UnknownRun, UnknownAction: No such call.
             ApprovalConflict: It was denied before, or approved with other arguments.
+            NotEligible: The principal may not approve this call; the error names the rule.
             ApprovalError: It does not wait, or the arguments do not fit the tool's schema.
         """
-        return await self._decide(action, Judgement("approve", principal(by), reason, arguments, digest))
+        return await self._decide(action, Judgement("approve", principal(by), reason, arguments, digest), remember)
 
     async def deny(self, action: str, *, by: Principal | str, reason: str | None = None) -> Action:
         """Refuse a call; the model is told, with the reason. Raises as `approve` does."""
         return await self._decide(action, Judgement("deny", principal(by), reason))
 
-    async def _decide(self, action: str, judgement: Judgement) -> Action:
+    async def _decide(self, action: str, judgement: Judgement, remember: Scope | None = None) -> Action:
         self._check()
-        found = await self.commands.decide(action, judgement)
+        found = await self.commands.decide(action, judgement, remember=remember)
         await self._stage.admit(split_action_id(action)[0])
         return found
+
+    async def rules(self) -> list[StandingRule]:
+        """All standing rules, oldest first, those that are over too."""
+        return await self.commands.rules()
+
+    async def revoke_rule(self, rule: str, *, by: Principal | str, reason: str | None = None) -> StandingRule:
+        """End a standing rule, for calls that are planned from now on.
+
+        Raises:
+            UnknownRule: There is none of that id.
+        """
+        self._check()
+        return await self.commands.revoke_rule(rule, by=principal(by), reason=reason)
 
     async def resolve(
         self, action: str, verdict: Verdict, *, by: Principal | str, evidence: str | None = None
