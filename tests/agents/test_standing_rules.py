@@ -67,7 +67,7 @@ async def test_everything_like_it_runs_and_the_record_says_by_whose_leave(tmp_pa
     async with office(tmp_path, by_input, mailers) as desk:
         async with desk.open() as runtime:
             first = await first_approved(runtime, Scope())
-            (rule,) = await runtime.rules()
+            (rule,) = await runtime.commands.rules()
             assert (rule.tool, rule.agent, rule.arguments, rule.uses) == ("send_email", "desk", {"to": "a"}, None)
             assert (rule.action, rule.by, rule.reason) == (f"{first.id}/0.0", Principal("maria"), "weekly report")
         async with desk.open() as runtime:
@@ -110,7 +110,7 @@ async def test_arguments_that_were_not_named_may_be_anything(tmp_path: Path) -> 
         (asked,) = await pending(runtime)
         with pytest.raises(ApprovalError, match="the scope does not cover the call itself: to is not that"):
             await runtime.approve(asked.action, by="maria", remember=Scope(arguments={"to": "b"}))
-        assert await runtime.rules() == []
+        assert await runtime.commands.rules() == []
         await runtime.approve(asked.action, by="maria", remember=Scope(arguments={"to": "a"}))
         (asked,) = await pending(runtime)
         assert asked.action == f"{run.id}/2.0"
@@ -142,11 +142,11 @@ async def test_uses_are_counted_over_parallel_calls_runs_and_restarts(tmp_path: 
             # Two in one reply, and two runs at once for what is left.
             await (await runtime.submit("desk", "aa")).wait()
         async with desk.open() as runtime:
-            (rule,) = await runtime.rules()
+            (rule,) = await runtime.commands.rules()
             assert rule.left == 1
             runs = [await runtime.submit("desk", "aa") for _ in range(2)]
             asked = await pending(runtime, 3)
-            assert (await runtime.rules())[0].left == 0
+            assert (await runtime.commands.rules())[0].left == 0
             for each in asked:
                 await runtime.deny(each.action, by="otto")
             for run in runs:
@@ -161,7 +161,7 @@ async def test_a_rule_ends_at_its_time(tmp_path: Path) -> None:
     until = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=1)
     async with office(tmp_path, by_input, mailers, clock=clock) as desk, desk.open() as runtime:
         await first_approved(runtime, Scope(until=until))
-        assert (await runtime.rules())[0].until == clock.now() + 3600 * 10**9
+        assert (await runtime.commands.rules())[0].until == clock.now() + 3600 * 10**9
         clock.advance(3599)
         await (await runtime.submit("desk", "a")).wait()
         clock.advance(1)
@@ -177,14 +177,14 @@ async def test_a_rule_ends_at_its_time(tmp_path: Path) -> None:
 async def test_a_revoked_rule_is_over_and_says_by_whom(tmp_path: Path) -> None:
     async with office(tmp_path, by_input, mailers) as desk, desk.open() as runtime:
         await first_approved(runtime, Scope())
-        (rule,) = await runtime.rules()
-        revoked = await runtime.revoke_rule(rule.rule, by="otto", reason="he left")
+        (rule,) = await runtime.commands.rules()
+        revoked = await runtime.commands.revoke_rule(rule.rule, by=Principal("otto"), reason="he left")
         assert (revoked.revoked, revoked.revoked_by) == (True, Principal("otto"))
         # Once more is no error, and changes nothing.
-        assert await runtime.revoke_rule(rule.rule, by="ida") == revoked
+        assert await runtime.commands.revoke_rule(rule.rule, by=Principal("ida")) == revoked
         assert len(await log(desk)) == 2
         with pytest.raises(UnknownRule):
-            await runtime.revoke_rule("nothing", by="otto")
+            await runtime.commands.revoke_rule("nothing", by=Principal("otto"))
         run = await runtime.submit("desk", "a")
         (asked,) = await pending(runtime)
         await runtime.deny(asked.action, by="maria")
@@ -254,7 +254,7 @@ async def test_a_rule_is_one_persons_approval_and_no_more(tmp_path: Path) -> Non
         run = await runtime.submit("desk", "a", by="eve")
         await run.wait()
         (planned,) = await of(run, ActionPlanned)
-        assert planned.grounds.rules == tuple(rule.rule for rule in await runtime.rules())
+        assert planned.grounds.rules == tuple(rule.rule for rule in await runtime.commands.rules())
         assert planned.reason == "standing approval of maria and otto"
         # But what one of them asks for needs somebody else.
         run = await runtime.submit("desk", "a", by="maria")
@@ -273,7 +273,7 @@ async def test_an_approval_given_before_can_be_remembered_once_and_only_by_whose
             await runtime.approve(asked.action, by="otto", remember=Scope())
         for _ in range(2):
             await runtime.approve(asked.action, by="maria", remember=Scope())
-        assert len(await runtime.rules()) == 1
+        assert len(await runtime.commands.rules()) == 1
 
 
 async def test_what_is_no_scope_is_refused(tmp_path: Path) -> None:

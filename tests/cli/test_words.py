@@ -19,7 +19,7 @@ from trouper.cli.plain import plain, record_json
 from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
 from trouper.core.base import Base, HistoryRef
-from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, HookDone, Standing, StateOp
+from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, Grounds, HookDone, Standing, StateOp
 from trouper.hooks import Answer, Drop, Fail, Insert, Replace, Reply, SetArguments, Spend, UseModel
 from trouper_journal import ERASED, Record, Value, pack_map
 
@@ -75,6 +75,9 @@ NAMED: Mapping[str, st.SearchStrategy[object]] = {
     "base": st.none() | st.builds(Base, SOME_REFS, st.binary(max_size=8), st.integers(0, 9)),
     "after": st.none() | REFS,
     "kept": SOME_REFS,
+    "grounds": st.builds(Grounds, TEXT, st.lists(TEXT, max_size=2).map(tuple)),
+    "people": st.just(()),
+    "eligible": st.lists(TEXT, max_size=3).map(tuple),
     "dropped": SOME_REFS,
     "standing": st.builds(Standing, TEXT, st.integers(0, 9), TEXT, st.none() | REFS),
     "by_tool": st.dictionaries(TEXT, st.integers(0, 9), max_size=2),

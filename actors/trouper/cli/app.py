@@ -17,6 +17,7 @@ from trouper.cli.driving import run
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
 from trouper.cli.raising import raise_limit
+from trouper.cli.rules import rules
 from trouper.cli.steering import extend, pause, steer
 from trouper.cli.talking import send, sessions
 from trouper.cli.waiting import approvals
@@ -28,7 +29,7 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 
 
 _COMMANDS: Final[Sequence[click.Command]] = [
-    demo, run, send, runs, sessions, show, tail, approvals, approve, deny, resolve, steer, pause, resume, cancel,
+    demo, run, send, runs, sessions, show, tail, approvals, approve, deny, rules, resolve, steer, pause, resume, cancel,
     raise_limit, extend, verify, replay,
 ]  # fmt: skip
 

@@ -11,23 +11,22 @@ from typing import TypedDict, Unpack, cast, get_args
 
 import click
 
+from trouper.approvals import Scope
 from trouper.cli.changing import AS, REASON, change_run, say_when
-from trouper.cli.codes import ConflictError, Exit, UsageError
+from trouper.cli.codes import ConflictError, Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import call_id, driven, find_action, opened, person
+from trouper.cli.journals import call_id, driven, find_action, json_arguments, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.plain import action_json
+from trouper.cli.rules import Remembering, remembering, scope_of
 from trouper.cli.text import action_text, claim, clean, count, quoted, who
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.evolve_budget import LIMIT_FAILURES
 from trouper.core.raising import limit_of
 from trouper.core.state import Action, RunPhase, RunState
 from trouper.core.status import status
-from trouper.errors import ArgumentsError
 from trouper.runtime import Commands
-from trouper.tools import parse_arguments
-from trouper_journal import Value
 
 
 class Said(TypedDict):
@@ -36,6 +35,10 @@ class Said(TypedDict):
     name: str | None
     reason: str | None
     digest: str | None
+
+
+class Approving(Said, Remembering):
+    """Options of ``trouper approve``."""
 
 
 _DIGEST = click.option(
@@ -50,11 +53,15 @@ _DIGEST = click.option(
 @REASON
 @_DIGEST
 @click.option("--arguments", metavar="JSON", help="Run with these arguments instead of the model's: a JSON object.")
-def approve(output: Output, /, journal: Path, action: str, *, arguments: str | None, **said: Unpack[Said]) -> Exit:
-    """Let a call run. ACTION is its id, as `show` and `approvals` print it."""
-    edited = None if arguments is None else _arguments(arguments)
+@remembering
+def approve(output: Output, /, journal: Path, action: str, *, arguments: str | None, **said: Unpack[Approving]) -> Exit:
+    """Let a call run. ACTION is its id, as `show` and `approvals` print it.
+
+    Where several must approve, this is your vote, and the call runs when enough different people have approved it.
+    """
+    edited = None if arguments is None else json_arguments("--arguments", arguments)
     judgement = Judgement("approve", person(said["name"]), said["reason"], edited, said["digest"])
-    return _decide(output, journal, action, judgement)
+    return _decide(output, journal, action, judgement, scope_of(said))
 
 
 @command
@@ -69,26 +76,18 @@ def deny(output: Output, /, journal: Path, action: str, **said: Unpack[Said]) ->
     return _decide(output, journal, action, judgement)
 
 
-def _arguments(given: str) -> dict[str, Value]:
-    try:
-        # The rule for what a model sends holds for what a person sends: no name twice, no number that is none.
-        arguments = parse_arguments(given)
-    except ArgumentsError:
-        arguments = {}
-    if not arguments and given.strip() != "{}":
-        raise UsageError(f"--arguments: {given!r} is not a JSON object that gives each name once")
-    return arguments
-
-
-def _decide(output: Output, journal: Path, action: str, judgement: Judgement) -> Exit:
+def _decide(output: Output, journal: Path, action: str, judgement: Judgement, remember: Scope | None = None) -> Exit:
     async def decide(commands: Commands, name: str) -> Action:
-        return await commands.decide(name, judgement)
+        return await commands.decide(name, judgement, remember=remember)
 
     def tell(found: Action) -> str:
+        if found.decision is None:
+            quorum, votes = found.consent.asking.quorum, [who(vote.by) for vote in found.consent.votes]
+            return f"approved by {' and '.join(votes)}; it waits for {quorum - len(votes)} more of {quorum}"
         decision = found.decision
-        by = decision.by if decision else None
+        by = decision.by
         verb = "approved" if judgement.decision == "approve" else "denied"
-        why = f": {quoted(decision.reason)}" if decision and decision.reason else ""
+        why = f": {quoted(decision.reason)}" if decision.reason else ""
         return f"{verb} by {who(by)} {claim(by)}{why}"
 
     return _settle(output, journal, action, decide, tell)

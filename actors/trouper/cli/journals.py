@@ -16,8 +16,9 @@ import click
 
 from trouper.cli.codes import NotFoundError, UsageError
 from trouper.core.events import REGISTRY, Principal
-from trouper.errors import NotAJournal, UnknownEvent, UnknownRun
-from trouper_journal import Holder, Journal, Record
+from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
+from trouper.tools import parse_arguments
+from trouper_journal import Holder, Journal, Record, Value
 
 _SHOWN = 4
 _ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
@@ -144,3 +145,19 @@ def person(name: str | None) -> Principal:
     if name is not None and not name.strip():
         raise UsageError("--as needs a name")
     return Principal(name or user, "person", f"os-user:{user}", "asserted")
+
+
+def json_arguments(option: str, given: str) -> dict[str, Value]:
+    """The arguments that an option gives.
+
+    Raises:
+        UsageError: It is no JSON object that gives each name once.
+    """
+    try:
+        # The rule for what a model sends holds for what a person sends: no name twice, no number that is none.
+        arguments = parse_arguments(given)
+    except ArgumentsError:
+        arguments = {}
+    if not arguments and given.strip() != "{}":
+        raise UsageError(f"{option}: {given!r} is not a JSON object that gives each name once")
+    return arguments

@@ -8,6 +8,7 @@ from attrs import define, field
 
 from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
 from trouper.cli.line import Line as Line
+from trouper.cli.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
 from trouper.cli.narrate_children import CHILD_SENTENCES
 from trouper.cli.narrate_control import CONTROL_SENTENCES
 from trouper.cli.narrate_hooks import HOOK_SENTENCES
@@ -206,20 +207,19 @@ class Narrator:
         call = call_text(event.tool, arguments, self.limit)
         if event.gate == "output":
             return Line(name_text(event.tool), f"{event.action} {call} hands in the final output", "dim")
-        gate = "may run" if event.gate == "free" else "needs a person's approval"
-        return Line(name_text(event.tool), f"{event.action} {call} {gate} ({event.effect.value})", "dim")
+        return Line(name_text(event.tool), f"{event.action} {call} {gate_text(event, self.limit)}", "dim")
 
     def replanned(self, event: ev.ActionReplanned) -> Line:
         """A call was looked at anew."""
         self._effects[event.action] = event.effect
-        gate = "may run" if event.gate == "free" else "needs a person's approval"
+        if event.gate == "refused":
+            return Line(self.tool(event.action), f"{event.action} is refused{self._reason(event.refusal)}", "bad")
+        gate = gate_text(event, self.limit)
         return Line(self.tool(event.action), f"{event.action} still fits after the change: {gate}", "dim")
 
     def approval_requested(self, event: ev.ApprovalRequested) -> Line:
         """A person is asked."""
-        expiry = f", until {moment(event.expires_at)}" if event.expires_at else ""
-        text = f"{event.action} waits for a person{expiry} (digest {event.digest.hex()[:12]})"
-        return Line(self.tool(event.action), text, "doubt")
+        return Line(self.tool(event.action), f"{event.action} {waits_text(event)}", "doubt")
 
     def approval_decided(self, event: ev.ApprovalDecided) -> Line:
         """A person decided."""
@@ -373,4 +373,5 @@ _FURTHER: Mapping[type, Callable[..., Line]] = {
     **SESSION_SENTENCES,
     **TOOL_SENTENCES,
     **BUDGET_SENTENCES,
+    **APPROVAL_SENTENCES,
 }

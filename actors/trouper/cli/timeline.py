@@ -14,6 +14,7 @@ from rich.text import Text
 
 from trouper.cli.journals import system_user
 from trouper.cli.line import Line
+from trouper.cli.narrate_approvals import wanted_text
 from trouper.cli.output import grid, styled, typed
 from trouper.cli.plain import SECOND, answer_text, moment, plain
 from trouper.cli.spending import spent_text
@@ -138,6 +139,8 @@ def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[
     for name, value in (action.arguments or {}).items():
         shown = json.dumps(plain(value), ensure_ascii=False)
         yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
+    for line in wanted_text(action.consent, state.by):
+        yield styled(line, "yellow")
     until = f"; it lapses at {moment(action.expires_at)}" if action.expires_at else ""
     yield styled(f"Digest {action.digest.hex()}{until}. To decide, type in any terminal one of", "dim")
     name = f"{state.run}/{action.action}"

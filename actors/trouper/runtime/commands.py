@@ -287,7 +287,7 @@ class Commands:
         """All standing rules, oldest first, those that are over too."""
         return list((await self.rulebook.read()).rules.values())
 
-    async def revoke_rule(self, rule: str, *, by: Principal, reason: str | None) -> StandingRule:
+    async def revoke_rule(self, rule: str, *, by: Principal, reason: str | None = None) -> StandingRule:
         """End a standing rule, for calls that are planned from now on; one that is over stays as it is.
 
         Raises:

@@ -19,7 +19,6 @@ from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
 from trouper.core.fork import WhatIf
-from trouper.core.rules import StandingRule
 from trouper.core.state import Action, RunState
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
@@ -291,19 +290,6 @@ class Runtime:
         found = await self.commands.decide(action, judgement, remember=remember)
         await self._stage.admit(split_action_id(action)[0])
         return found
-
-    async def rules(self) -> list[StandingRule]:
-        """All standing rules, oldest first, those that are over too."""
-        return await self.commands.rules()
-
-    async def revoke_rule(self, rule: str, *, by: Principal | str, reason: str | None = None) -> StandingRule:
-        """End a standing rule, for calls that are planned from now on.
-
-        Raises:
-            UnknownRule: There is none of that id.
-        """
-        self._check()
-        return await self.commands.revoke_rule(rule, by=principal(by), reason=reason)
 
     async def resolve(
         self, action: str, verdict: Verdict, *, by: Principal | str, evidence: str | None = None
