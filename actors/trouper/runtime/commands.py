@@ -59,7 +59,7 @@ from trouper.runtime.pending import PendingApproval as PendingApproval
 from trouper.runtime.pending import pending_of
 from trouper.runtime.remembering import remembered
 from trouper.runtime.rulebook import RuleBook
-from trouper.runtime.sending import send
+from trouper.runtime.sending import Lines, send
 from trouper.runtime.sessions import reopened
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, check_command_id, principal, said, said_digest
@@ -90,6 +90,7 @@ class Commands:
     validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
     histories: Histories = field(init=False, repr=False)
     rulebook: RuleBook = field(init=False, repr=False)
+    _lines: Lines = field(factory=Lines, init=False, repr=False)
     _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
 
     @histories.default
@@ -110,7 +111,7 @@ class Commands:
             UnknownEvent: It was written by a newer release.
         """
         state = await self.state(run)
-        return (*await self.histories.messages(state.base), *state.messages)
+        return (*await self.histories.before(state), *state.messages)
 
     async def state(self, run: str) -> RunState:
         """Fold a run.
@@ -179,7 +180,8 @@ class Commands:
             IdempotencyConflict: The command id was used for something else.
             InvalidValue: The input cannot be journaled, or an id is none.
         """
-        return await send(self, session, task, command_id, supersede=supersede, fence=fence)
+        async with self._lines.stand_in(session):
+            return await send(self, session, task, command_id, supersede=supersede, fence=fence)
 
     async def fork(
         self, run: str, what_if: WhatIf, *, by: Principal | None = None, command_id: str | None = None

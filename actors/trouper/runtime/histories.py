@@ -12,6 +12,7 @@ from trouper.core.base import Base, HistoryRef, base_chain
 from trouper.core.conversation import Message
 from trouper.core.digests import extend_chain
 from trouper.core.evolve import evolve
+from trouper.core.evolve_session import lead_of
 from trouper.core.history import Piece, Segment, ref_digest, segment_of, stretch
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownRun
@@ -99,6 +100,12 @@ class Histories:
             return ()
         pieces = await self.pieces(base.refs)
         return tuple(message for piece in pieces for message in piece.messages)
+
+    async def before(self, state: RunState) -> tuple[Message, ...]:
+        """All that comes before a run's own messages: what was put in the place of dropped ones, then its base."""
+        lead = lead_of(state)
+        messages = await self.messages(state.base)
+        return messages if lead is None else (lead, *messages)
 
     async def pin(self, base: Base, lead: Message | None = None, salt: bytes = b"") -> Base:
         """Look a base's stretches up, and pin what they hold.

@@ -237,6 +237,4 @@ async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool)
 
 async def whole_history(desk: Desk, state: RunState) -> tuple[Message, ...]:
     """What the run starts from, and its own messages, as nothing was done to them."""
-    before = await desk.histories.messages(state.base)
-    lead = lead_of(state)
-    return (*before, *state.messages) if lead is None else (lead, *before, *state.messages)
+    return (*await desk.histories.before(state), *state.messages)

@@ -234,8 +234,8 @@ class Runtime:
         if wrong := misfits(self._desk.agents[task.agent].state, dict(task.options.state)):
             raise InvalidValue("state", wrong)
         done = await self.commands.send(session, task, command_id, supersede=supersede, fence=self._desk.fence)
-        if done.superseded:
-            await self._stage.admit(done.superseded)
+        for superseded in done.superseded:
+            await self._stage.admit(superseded)
         if done.state is not None and done.state.turn is not None and done.state.turn.given:
             await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import attrs
+import trio
+from attrs import define, field
 
 from trouper._clock import Clock
 from trouper._ids import Entropy, ulid
@@ -15,10 +18,12 @@ from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.errors import IdempotencyConflict, SessionError, UnknownSession, VersionConflict
+from trouper.runtime.descent import descendants
+from trouper.runtime.domains import domain_of
 from trouper.runtime.sessions import standing_of, stream_of
 from trouper.runtime.submitting import known
 from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
-from trouper_journal import Domain, Journal, Key, Write
+from trouper_journal import Journal, Key, Write
 
 SUPERSEDED = "superseded by a new message"
 """Why a call was denied that waited for a person when a message came that supersedes it."""
@@ -45,6 +50,28 @@ class Sender(Protocol):
     async def state(self, run: str) -> RunState:
         """Fold a run."""
         ...
+
+
+@define(eq=False)
+class Lines:
+    """Lets the tasks of one process send to a session one after another.
+
+    Other processes may send as well: what decides is the journal. Tasks that would only get into each other's way, and
+    each time begin anew, wait for each other instead.
+    """
+
+    _locks: dict[str, trio.Lock] = field(factory=dict, init=False)
+
+    @asynccontextmanager
+    async def stand_in(self, session: str) -> AsyncIterator[None]:
+        """Wait until nobody else of this process sends to the session, and keep others waiting for the block."""
+        lock = self._locks.setdefault(stream_of(session), trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._locks.get(stream_of(session)) is lock:
+                del self._locks[stream_of(session)]
 
 
 async def send(
@@ -92,7 +119,7 @@ async def send(
                 expected=0,
                 label=told.label,
                 wake_at=told.wake_at,
-                domain=Domain(f"run/{run}", salt),
+                domain=domain_of(state),
             ),
             Write(stream, [*opened, ev.TurnQueued(run, place.number, after)], expected=version),
             *superseded,
@@ -107,12 +134,17 @@ async def send(
             return await known(journal, key.name, lambda first: _digest(first, task, supersede))
         if done.repeated:
             return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
-        return Submission(run, repeated=False, state=state, superseded=standing.active if superseded else "")
+        return Submission(run, repeated=False, state=state, superseded=tuple(map(_run_of, superseded)))
 
 
 def _key_name(session: str, command_id: object) -> str:
     check_command_id(command_id)
-    return f"send:{session}:{command_id}"
+    # The length keeps apart what a colon in an id could mix up.
+    return f"send:{len(session)}:{session}:{command_id}"
+
+
+def _run_of(write: Write) -> str:
+    return write.stream.removeprefix("run/")
 
 
 def _digest(salt: bytes, task: Task, supersede: bool) -> bytes:
@@ -143,20 +175,31 @@ def _opened(
 
 
 async def _superseding(commands: Sender, standing: ev.Standing, task: Task) -> tuple[Write, ...]:
-    """Denials of all calls of the active run that wait for a person."""
+    """Denials of all calls that wait for a person, in the active run and in those below it."""
     if not standing.active:
         return ()
-    state = await commands.state(standing.active)
-    if state.cancel is not None or not state.awaiting:
-        return ()
+    below = await descendants(commands.journal, standing.active)
+    runs = [standing.active, *(child.run for child in below if not child.ended)]
     judgement = Judgement("deny", task.by or ev.Principal("api"), SUPERSEDED)
+    return tuple([write for run in runs if (write := _denials(await commands.state(run), judgement)) is not None])
+
+
+def _denials(state: RunState, judgement: Judgement) -> Write | None:
+    if state.ended or state.cancel is not None or not state.awaiting:
+        return None
     events: list[object] = []
     after = state
     for action in state.awaiting:
+        # Late or not: what has expired is not to be approved either.
         event = decide_approval(state, action.action, judgement, now=0)
         events.append(event)
         after = evolve(after, event)
-    stream = f"run/{state.run}"
-    domain = Domain(stream, state.salt) if state.salt else None
     told = status(after)
-    return (Write(stream, events, expected=state.version, label=told.label, wake_at=told.wake_at, domain=domain),)
+    return Write(
+        f"run/{state.run}",
+        events,
+        expected=state.version,
+        label=told.label,
+        wake_at=told.wake_at,
+        domain=domain_of(state),
+    )

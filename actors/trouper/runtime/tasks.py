@@ -29,14 +29,14 @@ class Submission:
     Attributes:
         run: The run's id.
         repeated: Whether the command was known, and this is the run that it began then.
-        superseded: The run of the session of which calls were denied in favour of this one; empty for none.
+        superseded: The runs of which calls were denied in favour of this one.
         state: The run's state right after; only where it was submitted now.
     """
 
     run: str
     repeated: bool
     state: RunState | None = None
-    superseded: str = ""
+    superseded: tuple[str, ...] = ()
 
 
 def _moment(moment: dt.datetime | int | None, name: str) -> int | None:
