@@ -182,6 +182,9 @@ class Agent:
                 ``return_steps``: whether the caller gets all of the run's messages, as a JSON array, not only its
                 answer.
                 ``output_key``: a key of the caller's ``state`` that the answer goes to, through the key's reducer.
+                ``handoff``: the agent takes the conversation over: it is shown it, unless ``include_history`` says
+                otherwise, and its answer ends the caller's run as the output. Where it does not succeed, or was not
+                called alone, its caller goes on.
                 ``requires_approval``: true, or a predicate on the arguments, as for `tool`.
 
         Raises:

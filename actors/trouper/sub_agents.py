@@ -49,6 +49,7 @@ class Delegation(TypedDict, total=False):
     include_history: bool
     output_key: str | None
     return_steps: bool
+    handoff: bool
     requires_approval: bool | Callable[[Mapping[str, Value]], bool]
 
 
@@ -92,7 +93,7 @@ def sub_agent(
 ) -> SubAgent:
     """See `Agent.as_tool`."""
     _check(agent.name, options)
-    asked = options.get("input", str)
+    asked, handoff = options.get("input", str), options.get("handoff", False)
     given = _wrapped(asked) if isinstance(asked, Mapping) else None
     declare = tool(
         name=agent.name if name is None else name,
@@ -101,6 +102,7 @@ def sub_agent(
         effect=_effect(agent),
         requires_approval=options.get("requires_approval", False),
         attempts=1,
+        return_direct=handoff,
     )
     made = declare(_ask(agent.name, asked, given=given is not None))
     parts = {attribute.alias or attribute.name: getattr(made, attribute.name) for attribute in fields(Tool)}
@@ -108,7 +110,8 @@ def sub_agent(
         **parts,
         agent=agent,
         returns="steps" if options.get("return_steps", False) else "answer",
-        include_history=options.get("include_history", False),
+        # Who takes a conversation over must know it.
+        include_history=options.get("include_history", handoff),
         output_key=options.get("output_key"),
     )
 
@@ -119,7 +122,7 @@ def _check(name: str, options: Mapping[str, object]) -> None:
 
     if unknown := options.keys() - Delegation.__annotations__.keys():
         raise refuse(min(unknown), f"there is no such option; options: {', '.join(Delegation.__annotations__)}")
-    for option in ("return_steps", "include_history"):
+    for option in ("return_steps", "include_history", "handoff"):
         if not isinstance(options.get(option, False), bool):
             raise refuse(option, "give true or false")
     if not isinstance(options.get("output_key", ""), str | None):

@@ -12,8 +12,8 @@ import pytest
 import trio.testing
 from tests.agents.office import AnyTool, happened, of, office, pending, types
 
-from trouper import AI, Agent, Human, Limits, ModelError, RunResult, StateKey, ToolMessage
-from trouper.core.events import ActionReceipted, ModelRequested, RunSubmitted, StateChanged
+from trouper import AI, Agent, Human, Limits, Message, ModelError, RunResult, StateKey, ToolMessage
+from trouper.core.events import ActionReceipted, ModelRequested, RunSubmitted, RunSucceeded, StateChanged
 from trouper.core.family import DEPTH
 from trouper.errors import DefinitionError, SchemaError, TrouperError
 from trouper.runtime import RuntimeOptions
@@ -386,3 +386,30 @@ async def test_a_childs_structured_output_is_json_for_the_model_and_a_value_for_
         assert result.state["question"] == Question("rain", 2)
         assert told[1][0] == "error"
         assert "its answers did not fit the output that it was asked for" in told[1][1]
+
+
+async def test_a_handoff_takes_the_conversation_over_and_ends_the_callers_run(tmp_path: Path) -> None:
+    billing = agent("billing", "never", "Your refund is on its way.")
+    greeter = agent("greeter", "never", call("billing", input="Refund R-7."), tools=[billing.as_tool(handoff=True)])
+    asked: list[Message] = [Human("", "Hello."), AI("", "Hi!"), Human("", "I want my money back.")]
+    async with office(tmp_path, done=False) as desk, desk.open(greeter) as runtime:
+        run = await runtime.submit("greeter", asked)
+        result = await run.wait()
+        assert result.output == "Your refund is on its way."
+        assert len(scripted(greeter).requests) == 1
+        # A script goes by the replies in a request: here is one already.
+        assert roles(scripted(billing).requests[0])[1:] == [
+            ("human", "Hello."),
+            ("ai", "Hi!"),
+            ("human", "I want my money back."),
+            ("human", "Refund R-7."),
+        ]
+        (succeeded,) = await of(run, RunSucceeded)
+        assert succeeded.source == "0.0"
+
+
+async def test_a_handoff_that_does_not_succeed_leaves_its_caller_to_go_on(tmp_path: Path) -> None:
+    billing = agent("billing", ModelError("gone"))
+    greeter = agent("greeter", call("billing", input="Refund."), "Sorry.", tools=[billing.as_tool(handoff=True)])
+    async with office(tmp_path, done=False) as desk, desk.open(greeter) as runtime:
+        assert (await (await runtime.submit("greeter", "go")).wait()).output == "Sorry."
