@@ -227,7 +227,7 @@ class Run:
         await self._runtime.steer(self.id, input, by=by, command_id=command_id)
 
     async def pause(self, *, by: Principal | str = "", reason: str | None = None) -> None:
-        """Have the run begin nothing more until `resume`: no request, no attempt at a call.
+        """Have the run, and all runs below it, begin nothing more until `resume`: no request, no attempt at a call.
 
         What is under way ends and is recorded; approvals can be decided and expire; the run leaves memory, and stays
         paused over restarts. The runs of its sub-agents are paused, and go on, with it. A run that is over, or being
