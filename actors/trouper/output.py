@@ -15,7 +15,7 @@ from trouper.core.exchange import ModelConfig, OutputSchema
 from trouper.errors import ArgumentsError, DefinitionError
 from trouper.models import Model, output_support
 from trouper.tools import parse_arguments
-from trouper.tools._output import Fit, Misfit, OutputShape, output_shape, strict_schema
+from trouper.tools._output import Fit, Misfit, OutputShape, output_shape, strict_output, without_nulls
 from trouper.tools._shape import descriptions, normal
 
 FINAL_RESULT: Final = "final_result"
@@ -56,8 +56,9 @@ class Output:
             output in by calling ``final_result``. ``instruction``: the schema stands in the instructions. ``auto``:
             native if the model can, with the tools that the agent has; else tool if it has any; else instruction.
         rounds: How often the model is told what is wrong before the run fails.
-        strict: Whether the provider shall guarantee the schema. True asks for every property, also those with a
-            default. None asks for it where the schema allows it as it is.
+        strict: Whether the provider shall guarantee the schema, in the modes ``native`` and ``tool``. What may be left
+            out is then nullable for the model, and a null left out again here. None asks for it in the mode
+            ``native``, where the schema can be said in strict mode.
 
     Raises:
         DefinitionError: The type cannot be described to a model, or a setting is none.
@@ -86,7 +87,7 @@ class Output:
         if self.strict is False:
             return schema, False
         try:
-            return strict_schema(schema, fill=self.strict is True), True
+            return strict_output(self.shape), True
         except DefinitionError as error:
             if self.strict:
                 raise DefinitionError(f"output, strict: {error}") from error
@@ -162,10 +163,11 @@ class Answering:
     @cached_property
     def spec(self) -> ToolSpec:
         """The tool by which it is handed in."""
-        schema, strict = self.output.offered
         told = f"Hand in the final output. {_CALL_IT}"
-        # Providers refuse some combinations with tools that are guaranteed, so that must be asked for.
-        return ToolSpec(FINAL_RESULT, told, schema, True if strict and self.output.strict else None)
+        if not self.output.strict:
+            # Providers do not take strict tools beside everything, so that must be asked for.
+            return ToolSpec(FINAL_RESULT, told, self.output.shape.schema)
+        return ToolSpec(FINAL_RESULT, told, self.output.offered[0], strict=True)
 
     @cached_property
     def instructions(self) -> str:
@@ -196,7 +198,8 @@ class Answering:
 
     def read_text(self, text: str, *, truncated: bool) -> Fit | Misfit:
         """Read the output out of a reply's text; a misfit says all that the model is to be told."""
-        read = self.output.shape.find(text)
+        found = self.output.shape.find(text)
+        read = found if isinstance(found, Misfit) else self._read(found)
         if isinstance(read, Fit):
             return read
         cut = " It was cut off by its length limit: be shorter." if truncated else ""
@@ -217,9 +220,14 @@ class Answering:
         told = "\n".join(dict.fromkeys(wrong))
         return Misfit(f"The final output was not accepted:\n{told}\nMend this and call {FINAL_RESULT} again.")
 
+    def _read(self, document: Value) -> Fit | Misfit:
+        shape = self.output.shape
+        strict = self.output.offered[1] and (self.mode == "native" or (self.mode == "tool" and self.output.strict))
+        return shape.unwrap(without_nulls(shape, document) if strict else document)
+
     def _read_call(self, arguments: str) -> Fit | Misfit:
         try:
-            return self.output.shape.unwrap(parse_arguments(arguments))
+            return self._read(parse_arguments(arguments))
         except ArgumentsError as error:
             return Misfit(f"- {getattr(error, 'reason', error)}")
 

@@ -379,7 +379,7 @@ def test_what_cannot_be_meant_is_refused_when_the_agent_is_built() -> None:
     for changes, said in [({"mode": "magic"}, "mode"), ({"rounds": -1}, "rounds"), ({"strict": 1.5}, "strict")]:
         with pytest.raises(DefinitionError, match=said):
             Output(Recipe, **changes)  # type: ignore[arg-type]  # meant to be wrong
-    with pytest.raises(DefinitionError, match="any keys"):
+    with pytest.raises(DefinitionError, match="free keys"):
         Output(dict[str, int], strict=True)
     with pytest.raises(DefinitionError, match="does not say that it can be held to a schema"):
         Agent("a", model=model, output=Output(Recipe, mode="native"))

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from trouper import DefinitionError, ModelConfig, Output, OutputSchema
 from trouper.core.chat_request import request_body
 from trouper.core.conversation import Human, Value
+from trouper.output import Answering, Mode
 from trouper.testing import violations
-from trouper.tools._output import Fit, Misfit, output_shape, strict_schema
+from trouper.tools._output import Fit, Misfit, output_shape, strict_output, without_nulls
 
 
 @dataclasses.dataclass
@@ -45,21 +46,23 @@ def sent(schema: OutputSchema) -> bytes:
     return json.dumps(request_body("m", [Human("1", "go")], config=ModelConfig(output=schema))).encode()
 
 
-def test_a_strict_schema_closes_objects_and_requires_everything_at_every_depth() -> None:
+def test_in_strict_mode_objects_are_closed_and_what_may_be_left_out_is_nullable() -> None:
     schema = schema_of(Output(Loose, strict=True))
     step = schema["properties"]["steps"]["items"]
     assert schema["required"] == ["name", "steps", "note"]
     assert schema["additionalProperties"] is False
     assert (step["required"], step["additionalProperties"]) == (["text", "minutes"], False)
-    assert step["properties"]["minutes"] == {"type": "integer", "minimum": 0, "description": "How long"}
+    assert step["properties"]["minutes"]["anyOf"] == [{"type": "integer", "minimum": 0}, {"type": "null"}]
     assert violations(sent(OutputSchema(schema, strict=True))) == []
 
 
-def test_left_out_it_is_guaranteed_where_the_schema_allows_it_as_it_is() -> None:
-    assert Output(Tree).offered[1]
+def test_left_out_it_is_guaranteed_where_that_can_be_said() -> None:
+    assert Output(Loose).offered == Output(Loose, strict=True).offered
     assert schema_of(Output(Tree))["$defs"]["Tree"]["additionalProperties"] is False
-    assert not Output(Loose).offered[1]
-    assert schema_of(Output(Loose)) == output_shape(Loose).schema
+    assert violations(sent(OutputSchema(schema_of(Output(list[Tree])), strict=True))) == []
+    for free in ({"type": "object"}, {"type": "object", "allOf": [{"required": ["a"]}]}):
+        assert Output(free).offered == (free, False)
+    assert Output(Loose | None).offered[1]
     assert not Output(dict[str, int]).offered[1]
     assert not Output(Tree, strict=False).offered[1]
 
@@ -68,8 +71,21 @@ def test_left_out_it_is_guaranteed_where_the_schema_allows_it_as_it_is() -> None
     "asked", [dict[str, int], tuple[int, str], {"type": "object", "allOf": [{}]}, list[dict[str, str]]]
 )
 def test_what_cannot_be_guaranteed_is_refused_where_that_is_asked_for(asked: object) -> None:
-    with pytest.raises(DefinitionError, match=r"output, strict: the output.*strict schemas"):
+    with pytest.raises(DefinitionError, match=r"output, strict: .*strict mode"):
         Output(asked, strict=True)
+
+
+@pytest.mark.parametrize("mode", ["native", "tool", "instruction"])
+def test_a_null_for_what_may_be_left_out_leaves_it_out_only_in_strict_mode(mode: Mode) -> None:
+    text = json.dumps({"name": "a", "steps": [{"text": "b", "minutes": None}], "note": None})
+    for strict in (True, None, False):
+        read = Answering(Output(Loose, strict=strict), mode).read_text(text, truncated=False)
+        if mode == "instruction" or strict is False or (mode == "tool" and strict is None):
+            assert isinstance(read, Misfit)
+        else:
+            assert isinstance(read, Fit)
+            assert read.value == {"name": "a", "steps": [{"text": "b"}]}
+            assert read.typed == Loose(name="a", steps=[Step("b", 1)])
 
 
 def test_the_stub_refuses_a_strict_schema_that_openai_would_refuse() -> None:
@@ -95,7 +111,7 @@ def test_settings_with_a_schema_are_merged_and_written_down() -> None:
 
 
 STEPS: st.SearchStrategy[dict[str, Value]] = st.fixed_dictionaries(
-    {"text": st.text(max_size=5), "minutes": st.integers(-1, 9) | st.text(max_size=1)}
+    {"text": st.text(max_size=5), "minutes": st.integers(-1, 9) | st.text(max_size=1) | st.none()}
 )
 LOOSE: st.SearchStrategy[dict[str, Value]] = st.fixed_dictionaries(
     {
@@ -109,12 +125,10 @@ LOOSE: st.SearchStrategy[dict[str, Value]] = st.fixed_dictionaries(
 @given(LOOSE)
 def test_what_fits_the_strict_schema_fits_the_type(value: dict[str, Value]) -> None:
     shape = output_shape(Loose)
-    strict = strict_schema(shape.schema, fill=True)
-    read = shape.read(value)
-    if jsonschema.Draft202012Validator(strict).is_valid(value):
+    read = shape.read(without_nulls(shape, value))
+    if jsonschema.Draft202012Validator(strict_output(shape)).is_valid(value):
         assert isinstance(read, Fit)
         assert isinstance(read.typed, Loose)
-        assert read.value == value
     else:
         assert isinstance(read, Misfit)
         assert read.reason.startswith("- ")

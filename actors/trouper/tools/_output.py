@@ -20,6 +20,7 @@ from ._results import to_value
 from ._schema import Described, describe, parameters_schema
 from ._shape import Schema, inlined, references, without
 from ._signature import MISSING, Parameter
+from ._strict import LeftOut, strict_schema
 
 WRAPPER = "result"
 """The key under which an output stands that is no object."""
@@ -62,10 +63,10 @@ class OutputShape:
     _described: Described | None = field(default=None, alias="described", repr=False)
     _check: Check | None = field(default=None, alias="check", repr=False)
 
-    def find(self, text: str) -> Fit | Misfit:
-        """Read the output out of a text."""
+    def find(self, text: str) -> Value | Misfit:
+        """The document in a text."""
         found = find_document(text, objects_only=not self.wrapped)
-        return Misfit(f"- {found.reason}") if isinstance(found, NotFound) else self.unwrap(found.value)
+        return Misfit(f"- {found.reason}") if isinstance(found, NotFound) else found.value
 
     def unwrap(self, document: Value) -> Fit | Misfit:
         """Read the output out of a document as the schema has it, or without the object around it."""
@@ -142,56 +143,26 @@ def _within(schema: Schema, key: str) -> Schema:
 
 # ---- strict schemas
 
-_OPEN_ENDED = frozenset({"patternProperties", "allOf", "oneOf", "not", "if", "dependentSchemas", "prefixItems"})
 
-
-def strict_schema(schema: Schema, *, fill: bool) -> Schema:
-    """The schema within the rules for which OpenAI guarantees a reply: objects closed, every property required.
-
-    It asks for no less than the given one, so what fits it fits that too.
-    See https://platform.openai.com/docs/guides/structured-outputs (supported schemas).
-
-    Args:
-        schema: The schema.
-        fill: Whether properties that could be left out become required.
+def strict_output(shape: OutputShape) -> Schema:
+    """The schema as strict mode takes it: what may be left out is nullable instead; see `without_nulls`.
 
     Raises:
-        DefinitionError: It cannot be put within the rules; names the place.
+        DefinitionError: It cannot be said in strict mode.
     """
-    return _strict(schema, "the output", fill=fill)
+    if "definitions" in shape.schema:
+        raise DefinitionError("definitions cannot be said in strict mode; use $defs")
+    try:
+        around = strict_schema(_WHOLE, _within(shape.schema, _WHOLE))
+    except SchemaError as error:
+        raise DefinitionError(error.reason.removeprefix("strict: ")) from error
+    properties = around["properties"]
+    assert isinstance(properties, dict)  # that is what it was made of
+    made = properties[_WHOLE]
+    assert isinstance(made, dict)
+    return {**made, **({"$defs": around["$defs"]} if "$defs" in around else {})}
 
 
-def _strict(schema: Schema, path: str, *, fill: bool) -> Schema:
-    if beyond := sorted(_OPEN_ENDED & schema.keys()):
-        raise DefinitionError(f"{path}: {beyond[0]} is not within the rules for strict schemas")
-    result = dict(schema)
-    if schema.get("type") == "object":
-        result |= _closed(schema, path, fill=fill)
-    for name in ("items",):
-        if isinstance(inner := schema.get(name), dict):
-            result[name] = _strict(inner, f"{path}[]", fill=fill)
-    if isinstance(several := schema.get("anyOf"), list):
-        result["anyOf"] = [_strict(each, path, fill=fill) for each in several if isinstance(each, dict)]
-    for group in ("$defs", "definitions"):
-        if isinstance(named := schema.get(group), dict):
-            result[group] = {
-                name: _strict(inner, f"{path} ({name})", fill=fill)
-                for name, inner in named.items()
-                if isinstance(inner, dict)
-            }
-    return result
-
-
-def _closed(schema: Schema, path: str, *, fill: bool) -> Schema:
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or schema.get("additionalProperties") not in (None, False):
-        raise DefinitionError(f"{path}: an object with any keys is not within the rules for strict schemas")
-    required = schema.get("required", [])
-    if not fill and (not isinstance(required, list) or set(properties) - {str(name) for name in required}):
-        raise DefinitionError(f"{path}: not every property is required")
-    made: Schema = {
-        name: _strict({key: value for key, value in inner.items() if key != "default"}, f"{path}.{name}", fill=fill)
-        for name, inner in properties.items()
-        if isinstance(inner, dict)
-    }
-    return {"properties": made, "required": [*properties], "additionalProperties": False}
+def without_nulls(shape: OutputShape, document: Value) -> Value:
+    """A document in strict mode without the nulls that stand for what was left out."""
+    return LeftOut(shape.schema).arguments(document) if isinstance(document, dict) else document
