@@ -245,6 +245,7 @@ async def test_a_pause_holds_all_below_and_resuming_lets_them_go_on(tmp_path: Pa
             run = await runtime.submit("top", "go")
             (asked,) = await pending(runtime)
             await run.pause(by="maria")
+            await until(runtime, asked.run, "paused")
             await runtime.approve(asked.action, by="eve")
             assert {child.status for child in await run.children()} == {"paused"}
         top = mailing(desk)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from trouper.core.commands import Already
 from trouper.core.control_events import DeadlineExtended, PauseRequested, RunSignalled
 from trouper.core.conversation import Message
-from trouper.core.events import ResumeRequested
 from trouper.core.state import RunState
 from trouper.core.terms import Principal
 from trouper.errors import SteerError, TrouperError
@@ -39,11 +38,6 @@ def pause_run(state: RunState, *, by: Principal, reason: str | None) -> PauseReq
     if state.ended or state.stopping or state.control.pause is not None:
         return Already()
     return PauseRequested(by, reason)
-
-
-def unpause_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
-    """Let a paused run go on; for any other nothing changes."""
-    return Already() if state.ended or state.control.pause is None else ResumeRequested(by, reason)
 
 
 def extend_deadline(

@@ -31,7 +31,7 @@ from trouper.core.commands import (
     split_action_id,
     too_late,
 )
-from trouper.core.control_commands import extend_deadline, pause_run, steer_run, unpause_run
+from trouper.core.control_commands import extend_deadline, pause_run, steer_run
 from trouper.core.control_events import RunSignalled
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
@@ -238,9 +238,7 @@ class Commands:
 
     async def pause(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Have a run, and all runs below it, begin nothing more until it is resumed; see `pause_run`."""
-        state = await self._append(run, lambda state: pause_run(state, by=by, reason=reason))
-        await self._below(run, lambda state: pause_run(state, by=by, reason=reason))
-        return state
+        return await self._append(run, lambda state: pause_run(state, by=by, reason=reason))
 
     async def extend(
         self, run: str, deadline: dt.datetime | int | None, *, by: Principal, reason: str | None
@@ -381,17 +379,7 @@ class Commands:
 
     async def resume(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Let a paused or failed run go on, and all paused runs below it; see `resume_run`."""
-        state = await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
-        await self._below(run, lambda state: unpause_run(state, by=by, reason=reason))
-        return state
-
-    async def _below(self, run: str, rule: Callable[[RunState], object]) -> None:
-        """Apply a rule to all runs below one that have not ended, also to those that begin meanwhile."""
-        asked: set[str] = set()
-        while more := [child.run for child in await self.children(run) if not (child.ended or child.run in asked)]:
-            for child in more:
-                await self._append(child, rule)
-            asked.update(more)
+        return await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
 
     async def _append(
         self,

@@ -131,8 +131,6 @@ class Planner:
         if state.base is not None:
             base = await self.desk.histories.pin(state.base, lead_of(state), state.salt)
         time = limits.nanoseconds
-        time = limits.nanoseconds
-        base = None if state.base is None else await self.desk.histories.pin(state.base)
         started = ev.RunStarted(
             definition.digest,
             definition.contract_digest,
