@@ -166,6 +166,7 @@ async def test_a_hook_answers_for_the_model_and_picks_another(tmp_path: Path) ->
                 (requested,) = await of(run, ModelRequested)
                 assert requested.model == "cheap"
                 assert result.steps == 3
+                assert result.spent.model_calls == 1
 
 
 async def test_a_model_that_a_hook_answers_for_comes_to_the_limit_too(tmp_path: Path) -> None:

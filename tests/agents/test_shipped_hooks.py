@@ -10,7 +10,7 @@ import attrs
 import pytest
 from tests.agents.office import asks, of, office, told
 
-from trouper import AI, Human, Limits, System, ToolMessage, tool
+from trouper import AI, Human, Limits, Price, RuntimeOptions, System, ToolMessage, tool
 from trouper.core.conversation import Usage
 from trouper.core.events import HookApplied, ModelRequested
 from trouper.core.state import known
@@ -170,10 +170,15 @@ async def test_old_messages_are_summed_up_and_the_tokens_count(tmp_path: Path) -
     scribe = ScriptedModel(["first summary", "second summary"], name="scribe", usage=Usage(7, 3))
     async with office(tmp_path, [*script, "done"], lambda world: [world.adder()], by_turn=False) as desk:
         hook = Summarise(scribe, above=50, keep=2, count=lambda message: 10)
-        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
+        prices = {"scribe": Price("scribe 1", 2, 3), "m": Price("m 1", 1, 1)}
+        options = RuntimeOptions(prices=prices)
+        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook]), options=options) as runtime:
             run = await runtime.submit("desk", "the task")
             result = await run.wait()
             assert len(result.messages) == 10
+            spent = result.spent
+            assert (spent.model_calls, spent.unpriced) == (5 + len(scribe.requests), 0)
+            assert spent.cost == 5 * (10 + 5) + len(scribe.requests) * (7 * 2 + 3 * 3)
             assert result.usage.input_tokens == 5 * 10 + len(scribe.requests) * 7
             assert result.usage.output_tokens == 5 * 5 + len(scribe.requests) * 3
         assert len(scribe.requests) == 2

@@ -107,7 +107,7 @@ def request_steps(state: RunState, request: RequestModel) -> tuple[Step, ...]:
     if refusal is not None:
         return _instead(state, request, refusal)
     if request.attempt == 1:
-        spent = state.index + state.budget.below.model_calls
+        spent = state.model_calls + state.budget.below.model_calls
         if limits.max_model_calls is not None and spent >= limits.max_model_calls:
             return (Refuse("model_calls", limits.max_model_calls, spent),)
         if limits.soft is not None:

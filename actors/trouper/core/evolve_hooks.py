@@ -9,7 +9,7 @@ import attrs
 from trouper.core.evolve_actions import after_review
 from trouper.core.folding import advanced, changed
 from trouper.core.hook_events import HookApplied
-from trouper.core.hook_ops import Answer, Drop, Insert, Op, Replace, Reply, SetArguments, UseModel
+from trouper.core.hook_ops import Answer, Drop, Insert, Op, Replace, SetArguments, UseModel
 from trouper.core.hooking import CallEdit, HookState, extended
 from trouper.core.state import Halt, ModelCall, RunState, Usage, known
 from trouper_journal import Erased
@@ -23,13 +23,15 @@ def _applied(state: RunState, event: HookApplied) -> RunState:
         state.usage.unknown + event.unknown,
     )
     state = changed(state, usage=usage, erased=state.erased or isinstance(event.done, Erased))
+    if event.model_calls or event.replied:
+        state = _spent(state, event)
     if event.failed:
         # What it asked for besides is not done: the hooks of this point are called again if the run is resumed.
         return advanced(state, halt=Halt("hook", known(event.reason, "")))
     state = _shown(state, ops)
     match event.point:
         case "before_model":
-            return advanced(_before_model(state, int(event.subject), ops))
+            return advanced(_before_model(state, int(event.subject), ops, replied=event.replied))
         case "after_model":
             return advanced(state, hooks=attrs.evolve(state.hooks, after=int(event.subject)))
         case "before_tool":
@@ -40,6 +42,17 @@ def _applied(state: RunState, event: HookApplied) -> RunState:
             return advanced(_on_error(state, event.subject, ops))
 
 
+def _spent(state: RunState, event: HookApplied) -> RunState:
+    hooks = attrs.evolve(
+        state.hooks,
+        asked=state.hooks.asked + event.model_calls,
+        unpriced=state.hooks.unpriced + event.unpriced,
+        answered=state.hooks.answered + (event.replied and not event.failed),
+    )
+    budget = attrs.evolve(state.budget, cost=state.budget.cost + event.cost) if event.cost else state.budget
+    return changed(state, hooks=hooks, budget=budget)
+
+
 def _shown(state: RunState, ops: Sequence[Op]) -> RunState:
     messages = tuple(op for op in ops if isinstance(op, Drop | Insert | Replace))
     if not messages:
@@ -48,12 +61,12 @@ def _shown(state: RunState, ops: Sequence[Op]) -> RunState:
     return changed(state, hooks=hooks, chain=extended(state.chain, state.salt, messages))
 
 
-def _before_model(state: RunState, index: int, ops: Sequence[Op]) -> RunState:
+def _before_model(state: RunState, index: int, ops: Sequence[Op], *, replied: bool) -> RunState:
     hooks, steps = attrs.evolve(state.hooks, before=(index, state.chain)), state.steps
     chosen = _chosen(ops)
     if chosen is not None and not (hooks.chosen(index) and hooks.model is not None and hooks.model[2]):
         hooks = attrs.evolve(hooks, model=(index, chosen.name, False))
-    if state.model is not None or not any(isinstance(op, Reply) for op in ops):
+    if state.model is not None or not replied:
         return changed(state, hooks=hooks)
     # No request will count for it, and a hook that asks for calls for ever must come to the limit too.
     closing = state.limits is not None and steps >= state.limits.max_steps

@@ -36,6 +36,9 @@ class HookApplied:
         input_tokens: Tokens of those requests, as far as providers told.
         output_tokens: Tokens of those replies, as far as providers told.
         unknown: How many of those replies told no tokens.
+        cost: What they cost in nano-units, as far as there are prices.
+        unpriced: How many of them have no price.
+        replied: A hook answered for the model.
         done: What each hook asked for, in the order called; those that asked for nothing are left out.
         reason: Why the run fails.
     """
@@ -47,5 +50,8 @@ class HookApplied:
     input_tokens: int = 0
     output_tokens: int = 0
     unknown: int = 0
+    cost: int = 0
+    unpriced: int = 0
+    replied: bool = False
     done: Content[tuple[HookDone, ...]] = ()
     reason: Content[str] = ""

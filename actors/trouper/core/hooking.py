@@ -49,6 +49,9 @@ class HookState:
         ops: What was done to the messages that the model is shown, in order.
         calls: What hooks want of the calls of the last reply that were not looked at yet.
         passed: How many calls of each tool hooks let through.
+        asked: How many models hooks asked themselves.
+        unpriced: How many of those calls have no price.
+        answered: How many calls of the model hooks answered in its place.
     """
 
     before: tuple[int, bytes] | None = None
@@ -59,6 +62,9 @@ class HookState:
     ops: tuple[MessageOp, ...] = ()
     calls: Mapping[str, CallEdit] = field(factory=_no_edits)
     passed: Mapping[str, int] = field(factory=_no_calls)
+    asked: int = 0
+    unpriced: int = 0
+    answered: int = 0
 
     def chosen(self, index: int) -> str:
         """Name of the model that was chosen for a call; empty for the agent's own."""

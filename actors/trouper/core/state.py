@@ -331,13 +331,18 @@ class RunState:
         return tuple(action.child for action in (*self.settled, *self.batch) if action.child is not None)
 
     @property
+    def model_calls(self) -> int:
+        """How many model calls were answered, those of hooks among them, and not those that hooks answered."""
+        return self.index + self.hooks.asked - self.hooks.answered
+
+    @property
     def own_spent(self) -> Spent:
         """What the run itself has spent; what its request under way has reserved is not in it."""
         call, usage, budget = self.model, self.usage, self.budget
         # A failed request gives its place back until it is sent again; a lost one may have been answered.
         calling = call is not None and call.phase != "failed"
         return Spent(
-            self.index + calling,
+            self.model_calls + calling,
             budget.tool_calls,
             budget.by_tool,
             usage.input_tokens,
@@ -346,7 +351,7 @@ class RunState:
             budget.assumed_tokens,
             usage.unknown,
             budget.cost,
-            self.index - budget.priced,
+            self.index - budget.priced + self.hooks.unpriced,
         )
 
     @property

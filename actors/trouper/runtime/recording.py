@@ -89,7 +89,8 @@ class Recorder:
             case Answered():
                 yield from self._answered(state, outcome)
             case Hooked():
-                yield from hooked(state, outcome, self._keys(state.agent))
+                agent = state.agent
+                yield from hooked(state, outcome, self._keys(agent), lambda model: self._price(agent, model, model))
 
     def _replied(self, state: RunState, outcome: Replied) -> Iterator[object]:
         if outcome.index == SUMMARY:
