@@ -266,3 +266,13 @@ async def test_media_is_input_too() -> None:
             assert (await run.wait()).output == "A chart."
             assert model.requests[0].messages[0].content == asked.content
             await happened(runtime, run, ActionReceipted)
+
+
+async def test_a_sub_agents_answer_is_cut_like_any_result(tmp_path: Path) -> None:
+    clerk = Agent("clerk", model=ScriptedModel(["x" * 60_000], by_turn=True))
+    top = Agent("top", tools=[clerk.as_tool()], model=ScriptedModel([call("clerk", input="go"), "Done."], by_turn=True))
+    async with office(tmp_path, done=False) as desk, desk.open(top) as runtime:
+        run = await runtime.submit("top", "go")
+        said = str((await run.wait()).messages[2].content)
+        assert said == "x" * 50_000 + "\n[cut: 10,000 of 60,000 characters are not shown]"
+        assert (await runtime.run(f"{run.id}~0.0").result()).output == "x" * 60_000

@@ -20,6 +20,7 @@ _REASONS = {
     "output": "its answers did not fit the output that it was asked for",
     "incomplete": "it did not do what it must have done first",
     "refused": "it refused",
+    "binding": "its tools could not be chosen",
 }
 
 

@@ -310,7 +310,7 @@ class RunState:
         """What a call's tool message says."""
         name = f"{self.run}/{action}"
         found = (message for message in reversed(self.messages) if message.role == "tool" and message.id == name)
-        return next((text_of(message.content) for message in found), "")
+        return next((text_of(replaced(message, self.hooks.ops).content) for message in found), "")
 
     @property
     def said(self) -> str:

@@ -26,13 +26,14 @@ class Artifact:
 
 
 def artifacts_of(run: str, events: Iterable[object]) -> list[Artifact]:
-    """The artifacts among a run's events, in the order in which the calls ended; erased ones are left out."""
+    """The artifacts among a run's events, in the order in which the calls were asked for; erased ones are left out."""
     tools: dict[str, str] = {}
-    found: list[Artifact] = []
+    found: dict[tuple[int, int], Artifact] = {}
     for event in events:
         match event:
             case ActionPlanned(action=action, tool=tool):
                 tools[action] = tool
             case ActionReceipted(action=action, artifact=value) if value is not None and not isinstance(value, Erased):
-                found.append(Artifact(f"{run}/{action}", tools.get(action, ""), value))
-    return found
+                index, _, place = action.partition(".")
+                found[int(index), int(place)] = Artifact(f"{run}/{action}", tools.get(action, ""), value)
+    return [found[place] for place in sorted(found)]

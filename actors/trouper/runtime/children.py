@@ -23,7 +23,7 @@ from trouper.errors import ArgumentsError
 from trouper.runtime.domains import domain_of
 from trouper.runtime.launches import Plan
 from trouper.sub_agents import SubAgent
-from trouper.tools import changes
+from trouper.tools import Returned, changes, shown
 from trouper_journal import Write
 
 
@@ -64,6 +64,10 @@ def take_in(agent: Agent | None, state: RunState, step: st.Close) -> Plan:
     receipt = ev.ActionReceipted(step.action, step.attempt, step.outcome, "child", step.text)
     action = state.action(step.action)
     tool = agent.toolbox.get(action.tool) if agent is not None and action is not None else None
+    if tool is not None:
+        # The word of the child has it whole.
+        told = shown(Returned(step.text), tool.options.max_result)
+        receipt = attrs.evolve(receipt, text=told.text, cut=told.cut)
     if agent is None or not isinstance(tool, SubAgent) or tool.output_key is None or step.outcome == "error":
         return Plan((receipt,))
     assert action is not None
@@ -72,7 +76,9 @@ def take_in(agent: Agent | None, state: RunState, step: st.Close) -> Plan:
     try:
         ops = changes(agent.state, state.named, {tool.output_key: answer})
     except ArgumentsError as error:
-        return Plan((attrs.evolve(receipt, outcome="error", text=wording.state_refused(step.text, str(error))),))
+        return Plan(
+            (attrs.evolve(receipt, outcome="error", text=wording.state_refused(str(receipt.text), str(error))),)
+        )
     return Plan((ev.StateChanged("child", action.child.run, ops), receipt))
 
 

@@ -156,7 +156,7 @@ class Run:
         ]
 
     async def artifacts(self) -> list[Artifact]:
-        """What the run's tools kept beside their results, in the order in which the calls ended."""
+        """What the run's tools kept beside their results, in the order in which they were called."""
         return artifacts_of(self.id, [event for _, event in await self.events()])
 
     async def fork(self, what_if: WhatIf, *, by: Principal | str | None = None, command_id: str | None = None) -> Run:
