@@ -87,7 +87,7 @@ def _check_state(agent: Agent, _: Attribute[Mapping[str, StateKey]], keys: objec
 
 def _check_output(agent: Agent, _: Attribute[Output | None], output: Output | None) -> None:
     if output is not None:
-        choose_mode(agent.name, output, agent.model, [*agent.toolbox])
+        choose_mode(agent.name, output, [agent.model, *agent.cast.values()], [*agent.toolbox])
 
 
 def _check_completion(agent: Agent, _: Attribute[Sequence[Requirement]], rules: Sequence[Requirement]) -> None:
@@ -233,7 +233,8 @@ class Agent:
         """How its output is asked for and read; None where any text is one."""
         if self.output is None:
             return None
-        return Answering(self.output, choose_mode(self.name, self.output, self.model, [*self.toolbox]))
+        models = [self.model, *self.cast.values()]
+        return Answering(self.output, choose_mode(self.name, self.output, models, [*self.toolbox]))
 
     @cached_property
     def definition(self) -> Definition:

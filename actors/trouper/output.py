@@ -13,7 +13,7 @@ from trouper.core.conversation import AI, ToolSpec, Value
 from trouper.core.events import Requirement
 from trouper.core.exchange import ModelConfig, OutputSchema
 from trouper.errors import ArgumentsError, DefinitionError
-from trouper.models import Model, output_support
+from trouper.models import Model, OutputSupport, output_support
 from trouper.tools import parse_arguments
 from trouper.tools._output import Fit, Misfit, OutputShape, output_shape, strict_output, without_nulls
 from trouper.tools._shape import descriptions, normal
@@ -24,6 +24,7 @@ FINAL_RESULT: Final = "final_result"
 Mode: TypeAlias = Literal["native", "tool", "instruction"]
 
 _MODES = ("auto", "native", "tool", "instruction")
+_SUPPORT: Final[tuple[OutputSupport, ...]] = ("none", "without_tools", "with_tools")
 _CALL_IT = f"When everything else is done, call {FINAL_RESULT} with the final output."
 
 
@@ -129,14 +130,15 @@ def as_requirements(given: Iterable[Requirement]) -> tuple[Requirement, ...]:
     return rules
 
 
-def choose_mode(agent: str, output: Output, model: Model, tools: Sequence[str]) -> Mode:
-    """How a model is brought to give an output.
+def choose_mode(agent: str, output: Output, models: Sequence[Model], tools: Sequence[str]) -> Mode:
+    """How an agent's models are brought to give an output: by what the least able of them can.
 
     Raises:
         DefinitionError: The mode that was asked for is not to be had.
     """
     if FINAL_RESULT in tools and output.mode in {"auto", "tool"}:
         raise DefinitionError(f"agent {agent}: with an output, {FINAL_RESULT} is not free as the name of a tool")
+    model = min(models, key=lambda model: _SUPPORT.index(output_support(model)))
     support = output_support(model)
     native = support == "with_tools" or (support == "without_tools" and not tools)
     if output.mode == "auto":

@@ -123,6 +123,15 @@ def test_auto_takes_what_the_model_can_and_the_agent_needs() -> None:
     assert mode("none", tools=False) == "instruction"
 
 
+def test_a_mode_must_suit_all_models_that_hooks_may_choose() -> None:
+    able, other = ScriptedModel([], output_support="with_tools"), ScriptedModel([], name="other")
+    agent = Agent("a", model=able, models={"other": other}, output=Recipe)
+    assert agent.answering is not None
+    assert agent.answering.mode == "instruction"
+    with pytest.raises(DefinitionError, match="model other does not say"):
+        Agent("a", model=able, models={"other": other}, output=Output(Recipe, mode="native"))
+
+
 def test_only_openai_itself_is_taken_to_be_held_to_schemas() -> None:
     assert OpenAIModel("m", api_key="k").output_support == "with_tools"
     assert OpenAIModel("m", base_url="https://x.openai.azure.com/v1", api_key="k").output_support == "with_tools"
