@@ -376,6 +376,7 @@ class AnyRun(RuleBasedStateMachine):
             nonsense += [ev.ActionResolved(action, verdict, MARIA) for verdict in VERDICTS]
         if found is not None and found.phase is not Phase.AWAITING:
             nonsense.append(ev.ApprovalDecided(action, found.request, "approve", found.digest, MARIA))
+            nonsense.append(ev.ApprovalWithdrawn(action, found.request, MARIA))
         before = self.shell.state
         self.shell.append(data.draw(st.sampled_from(nonsense)))
         if not before.ended:

@@ -92,6 +92,7 @@ def test_the_golden_runs_have_every_event_of_their_release() -> None:
         "rule.used",
         "state.changed",
         "state.refused",
+        "approval.withdrawn",
         "context.compacted",
         "run.turn_given",
         "session.compacted",

@@ -46,6 +46,11 @@ def _given(event: ev.TurnGiven, _: int | None) -> Line:
     return Line(RUNTIME, f"the run has its turn, {after}", "dim")
 
 
+def _withdrawn_call(event: ev.ApprovalWithdrawn, limit: int | None) -> Line:
+    by = known(event.by, None)
+    return Line(who(by), f"withdraws {event.action}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+
+
 def _summary_requested(event: ev.SummaryRequested, _: int | None) -> Line:
     again = f", attempt {event.attempt}" if event.attempt > 1 else ""
     return Line("model", f"is asked for a summary of {count(event.count, 'message')}{again}", "dim")
@@ -74,6 +79,7 @@ SESSION_SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.TurnReopened: _reopened,
     ev.SessionCompacted: _session_compacted,
     ev.TurnGiven: _given,
+    ev.ApprovalWithdrawn: _withdrawn_call,
     ev.SummaryRequested: _summary_requested,
     ev.SummaryFailed: _summary_failed,
     ev.ContextCompacted: _compacted,

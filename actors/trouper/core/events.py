@@ -58,6 +58,7 @@ from trouper.core.rule_events import RuleUsed as RuleUsed
 from trouper.core.session import SessionTurn as SessionTurn
 from trouper.core.session import Standing as Standing
 from trouper.core.session_events import SESSION_EVENTS as SESSION_EVENTS
+from trouper.core.session_events import ApprovalWithdrawn as ApprovalWithdrawn
 from trouper.core.session_events import ContextCompacted as ContextCompacted
 from trouper.core.session_events import SessionCompacted as SessionCompacted
 from trouper.core.session_events import SessionOpened as SessionOpened

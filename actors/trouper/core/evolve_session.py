@@ -10,9 +10,10 @@ from trouper.core import session_events as ev
 from trouper.core import wording
 from trouper.core.base import Base
 from trouper.core.conversation import Human, Message
-from trouper.core.folding import advanced
+from trouper.core.evolve_actions import change_action
+from trouper.core.folding import advanced, changed
 from trouper.core.session import Compaction, Turn
-from trouper.core.state import RunState, Usage, known
+from trouper.core.state import Action, Decision, Phase, RunState, Usage, known
 
 
 def _given(state: RunState, event: ev.TurnGiven) -> RunState:
@@ -20,6 +21,18 @@ def _given(state: RunState, event: ev.TurnGiven) -> RunState:
         return advanced(state)
     base = None if event.after is None else Base((event.after,))
     return advanced(state, turn=attrs.evolve(state.turn, given=True), base=base)
+
+
+def _withdrawn(state: RunState, event: ev.ApprovalWithdrawn) -> RunState:
+    by, reason = known(event.by, None), known(event.reason, None)
+
+    def change(action: Action) -> Action:
+        if action.phase is not Phase.AWAITING or action.request != event.request:
+            return action
+        decision = Decision(event.request, "deny", action.digest, by, reason, edited=False)
+        return changed(action, phase=Phase.DENIED, decision=decision)
+
+    return change_action(state, event.action, change)
 
 
 def _with(state: RunState, compaction: Compaction) -> Turn | None:
@@ -67,6 +80,7 @@ def lead_of(state: RunState) -> Message | None:
 
 SESSION_STEPS: dict[type, Callable[..., RunState]] = {
     ev.TurnGiven: _given,
+    ev.ApprovalWithdrawn: _withdrawn,
     ev.SummaryRequested: _summary_requested,
     ev.SummaryFailed: _summary_failed,
     ev.ContextCompacted: _compacted,

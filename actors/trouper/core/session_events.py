@@ -108,6 +108,22 @@ class TurnGiven:
     after: HistoryRef | None = None
 
 
+@event("approval.withdrawn", schema=1)
+@frozen
+class ApprovalWithdrawn:
+    """Whoever talks to the agent does not want the call any more: nobody is asked about it, and it never starts.
+
+    Attributes:
+        action: ``<model index>.<call index>``.
+        request: Number of the request for approval.
+    """
+
+    action: str
+    request: int
+    by: Content[Principal | None] = None
+    reason: Content[str | None] = None
+
+
 @event("summary.requested", schema=1, driver=True)
 @frozen
 class SummaryRequested:
@@ -181,6 +197,7 @@ SESSION_EVENTS: tuple[type, ...] = (
     TurnReopened,
     SessionCompacted,
     TurnGiven,
+    ApprovalWithdrawn,
     SummaryRequested,
     SummaryFailed,
     ContextCompacted,

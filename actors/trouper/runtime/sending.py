@@ -13,7 +13,6 @@ from attrs import define, field
 from trouper._clock import Clock
 from trouper._ids import Entropy, ulid
 from trouper.core import events as ev
-from trouper.core.commands import Judgement, decide_approval
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import status
@@ -175,24 +174,22 @@ def _opened(
 
 
 async def _superseding(commands: Sender, standing: ev.Standing, task: Task) -> tuple[Write, ...]:
-    """Denials of all calls that wait for a person, in the active run and in those below it."""
+    """What ends the waiting for a person, in the active run and in those below it."""
     if not standing.active:
         return ()
     below = await descendants(commands.journal, standing.active)
     runs = [standing.active, *(child.run for child in below if not child.ended)]
-    judgement = Judgement("deny", task.by or ev.Principal("api"), SUPERSEDED)
-    return tuple([write for run in runs if (write := _denials(await commands.state(run), judgement)) is not None])
+    by = task.by or ev.Principal("api")
+    return tuple([write for run in runs if (write := _withdrawn(await commands.state(run), by)) is not None])
 
 
-def _denials(state: RunState, judgement: Judgement) -> Write | None:
-    if state.ended or state.cancel is not None or not state.awaiting:
+def _withdrawn(state: RunState, by: ev.Principal) -> Write | None:
+    """That nobody need decide any more on what waits in a run; it takes no approver's leave to want less."""
+    if state.ended or state.stopping or not state.awaiting:
         return None
-    events: list[object] = []
+    events = [ev.ApprovalWithdrawn(action.action, action.request, by, SUPERSEDED) for action in state.awaiting]
     after = state
-    for action in state.awaiting:
-        # Late or not: what has expired is not to be approved either.
-        event = decide_approval(state, action.action, judgement, now=0)
-        events.append(event)
+    for event in events:
         after = evolve(after, event)
     told = status(after)
     return Write(
