@@ -8,8 +8,9 @@ import pytest
 import trio
 from tests.agents.office import Office, Script, asks, happened, of, office, types
 
-from trouper import Agent, DefinitionError, History, Message, ModelError, Run, RunCancelled, Session
+from trouper import Agent, DefinitionError, History, Message, ModelError, Price, Run, RunCancelled, Session
 from trouper.core.events import ContextCompacted, RunStarted, SessionCompacted, SummaryFailed, SummaryRequested
+from trouper.runtime import RuntimeOptions
 from trouper.testing import ManualClock, ScriptedModel
 
 
@@ -87,14 +88,20 @@ async def test_a_summary_stands_in_the_place_of_what_is_dropped(tmp_path: Path) 
     summariser = ScriptedModel(["they said hello", "they said hello and more"], name="small")
     async with office(tmp_path, script(10), by_turn=False) as desk:
         history = History(100, count=ten, summarise=summariser)
-        async with desk.open(agent(desk, history)) as runtime:
+        options = RuntimeOptions(drain=0.5, prices={"small": Price("small", 1, 2)})
+        async with desk.open(agent(desk, history), options=options) as runtime:
             session = runtime.session("desk", "s")
             runs = await talk(session, 7)
             summary = "[Summary of the earlier conversation, which is not shown any more]\nthey said hello"
             assert shown(desk) == [summary, "q4", "a4", "q5", "a5", "q6"]
             (compacted,) = await of(runs[-1], ContextCompacted)
             assert compacted.attempt == 1
-            assert (await runs[-1].result()).usage.input_tokens > 0
+            result = await runs[-1].result()
+            alone = await runs[-2].result()
+            assert result.usage.input_tokens == alone.usage.input_tokens + (compacted.input_tokens or 0)
+            spent = (await runs[-1].state()).spent
+            assert (spent.model_calls, spent.cost, spent.unpriced) == (2, compacted.cost, 1)
+            assert compacted.cost == 1 * (compacted.input_tokens or 0) + 2 * (compacted.output_tokens or 0)
             asked = summariser.requests[0].messages
             assert [message.role for message in asked] == ["system", "human"]
             assert "q3" in str(asked[1].content)

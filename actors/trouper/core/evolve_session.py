@@ -35,12 +35,15 @@ def _withdrawn(state: RunState, event: ev.ApprovalWithdrawn) -> RunState:
     return change_action(state, event.action, change)
 
 
-def _with(state: RunState, compaction: Compaction) -> Turn | None:
-    return None if state.turn is None else attrs.evolve(state.turn, compaction=compaction)
+def _with(state: RunState, compaction: Compaction, *, asked: int = 0, unpriced: int = 0) -> Turn | None:
+    turn = state.turn
+    if turn is None:
+        return None
+    return attrs.evolve(turn, compaction=compaction, asked=turn.asked + asked, unpriced=turn.unpriced + unpriced)
 
 
 def _summary_requested(state: RunState, event: ev.SummaryRequested) -> RunState:
-    compaction = Compaction("requested", event.attempt, event.kept, event.dropped, event.count)
+    compaction = Compaction("requested", event.attempt, event.kept, event.dropped, event.count, model=event.model)
     return advanced(state, turn=_with(state, compaction))
 
 
@@ -53,23 +56,27 @@ def _summary_failed(state: RunState, event: ev.SummaryFailed) -> RunState:
     # What a lost request took is unknown, not zero.
     lost = 0 if event.reason == "error" else 1
     usage = attrs.evolve(state.usage, unknown=state.usage.unknown + lost)
-    return advanced(state, turn=_with(state, failed), usage=usage)
+    return advanced(state, turn=_with(state, failed, asked=lost, unpriced=lost), usage=usage)
 
 
 def _compacted(state: RunState, event: ev.ContextCompacted) -> RunState:
     text = known(event.summary, "")
     summary = None if text is None else Human(f"{state.run}/summary", wording.summary(text))
     done = Compaction("done", event.attempt, event.kept, event.dropped, event.count, summary)
-    usage = state.usage
-    if event.attempt > 0:
+    usage, budget = state.usage, state.budget
+    asked = 1 if event.attempt > 0 else 0
+    if asked:
         told = event.input_tokens is not None or event.output_tokens is not None
         usage = Usage(
             usage.input_tokens + (event.input_tokens or 0),
             usage.output_tokens + (event.output_tokens or 0),
             usage.unknown + (0 if told else 1),
         )
+        if event.cost:
+            budget = attrs.evolve(budget, cost=budget.cost + event.cost)
     base = Base(event.kept) if event.kept or summary is not None else None
-    return advanced(state, turn=_with(state, done), base=base, usage=usage)
+    turn = _with(state, done, asked=asked, unpriced=asked if event.cost is None else 0)
+    return advanced(state, turn=turn, base=base, usage=usage, budget=budget)
 
 
 def lead_of(state: RunState) -> Message | None:

@@ -57,6 +57,7 @@ class Compaction:
         dropped: What is not handed on.
         messages: How many messages that is, an earlier summary counted.
         summary: What stands in their place, once done; None where nothing does.
+        model: Name of the model that is asked for a summary.
         retry_at: When a summary may be asked for again (ns UTC); None for at once.
         reason: Why there is no summary.
     """
@@ -67,6 +68,7 @@ class Compaction:
     dropped: tuple[HistoryRef, ...]
     messages: int
     summary: Message | None = None
+    model: str = ""
     retry_at: int | None = None
     reason: str = ""
 
@@ -79,8 +81,12 @@ class Turn:
         place: Its place in the session.
         given: Whether its turn has come.
         compaction: How its history was cut down, if it was.
+        asked: How many requests for a summary were answered, or may have been.
+        unpriced: How many of those have no price.
     """
 
     place: SessionTurn
     given: bool = False
     compaction: Compaction | None = None
+    asked: int = 0
+    unpriced: int = 0

@@ -135,6 +135,7 @@ class SummaryRequested:
         kept: What is handed on as it is.
         dropped: What is not; where an earlier summary falls away with it, that is summarised again, too.
         count: How many messages are not handed on, an earlier summary counted.
+        model: The model's name.
     """
 
     attempt: int
@@ -142,6 +143,7 @@ class SummaryRequested:
     kept: tuple[HistoryRef, ...]
     dropped: tuple[HistoryRef, ...]
     count: int
+    model: str = ""
 
 
 @event("summary.failed", schema=1, driver=True)
@@ -174,6 +176,7 @@ class ContextCompacted:
         input_tokens: Tokens of that attempt, if its model told.
         output_tokens: Tokens of that attempt, if its model told.
         model: The model that summarised, as the provider named it.
+        cost: What the summary cost, in nano-units; None where there is no price, or not all tokens are known.
         summary: The summary; None where the rest is dropped without one.
         reason: Why there is none though one was asked for.
     """
@@ -185,6 +188,7 @@ class ContextCompacted:
     input_tokens: int | None = None
     output_tokens: int | None = None
     model: str | None = None
+    cost: int | None = None
     summary: Content[str | None] = None
     reason: Content[str | None] = None
 

@@ -332,8 +332,9 @@ class RunState:
 
     @property
     def model_calls(self) -> int:
-        """How many model calls were answered, those of hooks among them, and not those that hooks answered."""
-        return self.index + self.hooks.asked - self.hooks.answered
+        """How many model calls were answered, those of hooks and for summaries among them, not those hooks answered."""
+        summaries = 0 if self.turn is None else self.turn.asked
+        return self.index + self.hooks.asked - self.hooks.answered + summaries
 
     @property
     def own_spent(self) -> Spent:
@@ -351,7 +352,7 @@ class RunState:
             budget.assumed_tokens,
             usage.unknown,
             budget.cost,
-            self.index - budget.priced + self.hooks.unpriced,
+            self.index - budget.priced + self.hooks.unpriced + (0 if self.turn is None else self.turn.unpriced),
         )
 
     @property

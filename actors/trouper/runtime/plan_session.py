@@ -41,17 +41,18 @@ class TurnPlanner:
             return None
         if history.summarise is None:
             return Plan((ev.ContextCompacted(found.kept, found.dropped, len(found.lost)),))
-        return _ask(state, found, 1)
+        return _ask(state, found, 1, history.summarise.name)
 
     async def summarise(self, state: RunState, attempt: int) -> Plan:
         """Ask again, if there is anybody to ask."""
         compaction = state.turn.compaction if state.turn is not None else None
         if self.agent is None or compaction is None or state.base is None:
             return Plan()
-        if self.agent.history is None or self.agent.history.summarise is None:
+        small = self.agent.history.summarise if self.agent.history is not None else None
+        if small is None:
             return self.compact(state)
         lost = await lost_messages(self.desk.histories, state)
-        return _ask(state, Cut(compaction.kept, compaction.dropped, lost), attempt)
+        return _ask(state, Cut(compaction.kept, compaction.dropped, lost), attempt, small.name)
 
     def compact(self, state: RunState) -> Plan:
         """Go on without a summary."""
@@ -67,11 +68,11 @@ class TurnPlanner:
         )
 
 
-def _ask(state: RunState, found: Cut, attempt: int) -> Plan:
+def _ask(state: RunState, found: Cut, attempt: int, model: str) -> Plan:
     chain = b""
     for message in found.lost:
         chain = extend_chain(chain, state.salt, message)
-    event = ev.SummaryRequested(attempt, chain, found.kept, found.dropped, len(found.lost))
+    event = ev.SummaryRequested(attempt, chain, found.kept, found.dropped, len(found.lost), model)
     return Plan((event,), (SendSummary(attempt),))
 
 

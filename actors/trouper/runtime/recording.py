@@ -144,6 +144,7 @@ class Recorder:
             message = "the reply held no text" if error is None else f"{type(error).__name__}: {error}"
             yield ev.SummaryFailed(outcome.attempt, "error", again, message[:2000])
         else:
+            bill = settle(reply, None, self._price(state.agent, compaction.model, reply.model))
             yield ev.ContextCompacted(
                 compaction.kept,
                 compaction.dropped,
@@ -152,6 +153,7 @@ class Recorder:
                 reply.usage.input_tokens,
                 reply.usage.output_tokens,
                 reply.model,
+                bill.cost,
                 text,
             )
 
