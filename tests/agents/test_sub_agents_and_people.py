@@ -11,11 +11,11 @@ import trio.testing
 from tests.agents.office import Office, happened, of, office, pending, until
 from tests.agents.test_sub_agents import agent, answers, scripted
 
-from trouper import Agent, DeadlineExceeded, DriftPolicy, RunCancelled, SubmitOptions
+from trouper import Agent, DriftPolicy, RunCancelled
 from trouper.core.child_events import ChildCancelRequested, ChildFinished
 from trouper.core.events import ActionReceipted, ActionStarted, CancelRequested
 from trouper.runtime import RuntimeOptions
-from trouper.testing import ManualClock, ModelRequest, call, calls
+from trouper.testing import ModelRequest, call, calls
 
 
 def mailing(desk: Office, branches: Sequence[str] = ("a",)) -> Agent:
@@ -237,38 +237,3 @@ async def test_a_child_whose_wording_changed_goes_on_and_so_does_its_parent(tmp_
         async with desk.journal() as journal:
             adopted = [record.stream async for record in journal.read_all() if record.type == "definition.adopted"]
         assert len(adopted) == 3
-
-
-async def test_a_pause_holds_all_below_and_resuming_lets_them_go_on(tmp_path: Path) -> None:
-    async with office(tmp_path, tools=lambda world: [world.adder(), world.mailer()], done=False) as desk:
-        async with desk.open(mailing(desk)) as runtime:
-            run = await runtime.submit("top", "go")
-            (asked,) = await pending(runtime)
-            await run.pause(by="maria")
-            await until(runtime, asked.run, "paused")
-            await runtime.approve(asked.action, by="eve")
-            assert {child.status for child in await run.children()} == {"paused"}
-        top = mailing(desk)
-        async with desk.open(top) as runtime:
-            await until(runtime, asked.run, "paused")
-            assert desk.world.effects == ["add 1"]
-            await runtime.resume(run.id, by="maria")
-            assert (await runtime.run(run.id).wait()).output == "done"
-        assert desk.world.effects == ["add 1", "mail a"]
-
-
-async def test_a_deadline_of_the_root_ends_all_below(tmp_path: Path) -> None:
-    clock = ManualClock()
-    async with (
-        office(tmp_path, tools=lambda world: [world.adder(), world.mailer()], done=False, clock=clock) as desk,
-        desk.open(mailing(desk)) as runtime,
-    ):
-        options = SubmitOptions(deadline=clock.now() + 60 * 10**9)
-        run = await runtime.submit("top", "go", options=options)
-        await pending(runtime)
-        await until(runtime, run.id, "waiting_for_child")
-        clock.advance(61)
-        with pytest.raises(DeadlineExceeded):
-            await run.wait()
-        assert [child.status for child in await run.children()] == ["cancelled"] * 2
-        assert await runtime.approvals() == []

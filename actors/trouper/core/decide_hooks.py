@@ -15,9 +15,11 @@ from trouper.core.steps import Close, Doubt, Fail, Plan, RequestModel, RunHook, 
 
 def halting(state: RunState, halt: Halt) -> tuple[Step, ...]:
     """Begin nothing more, let what is under way end, say what is in doubt, then fail; the rest stays as it is."""
-    if any(action.phase is Phase.STARTED for action in state.batch):
+    if any(action.phase is Phase.STARTED and action.child is None for action in state.batch):
         return ()
-    cut_off = [action for action in state.batch if action.phase in {Phase.INTERRUPTED, Phase.RESOLVED}]
+    # A call that is a run of its own, and that is started still, has ended: those that go on are stopped before this.
+    over = {Phase.INTERRUPTED, Phase.RESOLVED, Phase.STARTED}
+    cut_off = [action for action in state.batch if action.phase in over]
     steps = [
         step
         for action in cut_off
