@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import attrs
 import pytest
@@ -12,7 +13,7 @@ import trio
 from tests.agents.office import asks, happened, of, office, pending, told, until
 from tests.agents.recipes import BAD, SOUP, TYPED, Recipe, cook
 
-from trouper import Agent, DriftPolicy, Output, OutputInvalid, RunIncomplete, ToolMessage, requires_receipt
+from trouper import Agent, DriftPolicy, Limits, Output, OutputInvalid, RunIncomplete, ToolMessage, requires_receipt
 from trouper.core.conversation import Value
 from trouper.core.events import ModelLost, OutputAccepted, OutputRejected
 from trouper.testing import Reply, ScriptedModel, Wait, call, calls
@@ -206,6 +207,31 @@ async def test_an_approval_in_a_sub_agent_holds_back_both_ends_also_over_a_resta
             await runtime.approve(waiting.action, by="maria")
             assert (await run.wait()).output == TYPED
             assert desk.world.effects == ["mail a"]
+
+
+@pytest.mark.parametrize("on_limit", ["raise", "finish"])
+async def test_case_20_a_limit_in_a_sub_agent_is_an_error_for_its_caller_or_its_last_output(
+    on_limit: Literal["raise", "finish"], tmp_path: Path
+) -> None:
+    async with office(tmp_path, done=False) as desk:
+        adding = calls(call("add", n=1), call("add", n=2))
+        cook = child(adding, adding, call("final_result", **SOUP), tools=[desk.world.adder()])
+        cook = attrs.evolve(cook, limits=Limits(max_steps=3, on_limit=on_limit))
+        top = attrs.evolve(parent(cook, call("cook", input="Soup"), "So be it."), completion=[])
+        async with desk.open(top) as runtime:
+            run = await runtime.submit("chef", "Soup!")
+            result = await run.wait()
+            assert result.output == "So be it."
+            assert desk.world.effects == ["add 1", "add 2"]
+            (answer,) = [message for message in result.messages if isinstance(message, ToolMessage)]
+            if on_limit == "finish":
+                assert json.loads(str(answer.content)) == SOUP
+            else:
+                assert answer.status == "error"
+                assert "it reached its limit of steps" in str(answer.content)
+            (below,) = await run.children()
+            state = await runtime.run(below.run).state()
+            assert [message.role for message in state.messages[:7]] == ["human", *["ai", "tool", "tool"] * 2]
 
 
 async def test_a_refusal_in_a_sub_agent_is_an_error_for_its_caller(tmp_path: Path) -> None:

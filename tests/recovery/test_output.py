@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.recovery.crash import of, play_all, said
 from tests.recovery.lives import Life, Played
 from tests.recovery.scenario import Job, Kill, Point
+from tests.recovery.trees import TreeJob
+from tests.recovery.trees import play_all as play_trees
 
 # Before a commit it is as after the last one, but for what these others stand for.
 POINTS: tuple[Point, ...] = ("after", "replied", "entered", "applied")
@@ -66,3 +68,22 @@ def test_a_refusal_stays_one_and_begins_nothing(tmp_path: Path) -> None:
         assert of(last, "ActionStarted") == []
         assert len(of(last, "ActionReceipted")) == 2
         assert {entry["index"] for entry in last.requests} == {0}
+
+
+def test_outputs_of_a_tree_of_agents_are_the_same_after_a_kill_at_each_commit(tmp_path: Path) -> None:
+    (first,) = play_trees([TreeJob("first", outputs=True)], tmp_path)
+    (tmp_path / "kills").mkdir()
+    kills = [TreeJob(f"kill-{nth}", outputs=True, kills=(Kill("before", nth),)) for nth in range(1, first.commits + 1)]
+    for tree in [first, *play_trees(kills, tmp_path / "kills")]:
+        assert tree.verified, tree
+        assert {name: run.label for name, run in tree.runs.items()} == dict.fromkeys(["", "2.0", "2.1"], "succeeded"), (
+            tree
+        )
+        for name, run in tree.runs.items():
+            assert (run.difference, run.unanswered, run.twice) == ("", [], []), (name, tree)
+            assert run.events["OutputAccepted"] == 1, (name, tree)
+            assert run.events["OutputRejected"] == (1 if name else 2), (name, tree)
+            assert run.answers == first.runs[name].answers
+        assert tree.runs[""].answers[1:] == ['{"n":1}', '{"n":1}', "Accepted."], tree
+        assert sorted(set(tree.effects)) == [("add", "2.0/1.1"), ("add", "2.1/1.1")], tree
+        assert tree.more == 1

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,14 +21,14 @@ import trio
 from tests.recovery.lives import in_fork, unanswered
 from tests.recovery.scenario import Fate, Kill, Ledger, LedgerModel, fateful
 
-from trouper import Agent, RunCancelled, Runtime, ToolContext, tool
+from trouper import AI, Agent, Output, RunCancelled, Runtime, ToolContext, requires_receipt, tool
 from trouper.core import events as ev
 from trouper.core.events import REGISTRY
 from trouper.core.replay import check
 from trouper.core.status import IN_DOUBT
 from trouper.testing import ModelRequest, ScriptedModel, call, calls
 from trouper.testing._scripted import Step
-from trouper_journal import Journal
+from trouper_journal import Journal, Value
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 30  # seconds, so that a life that hangs fails instead
@@ -44,11 +44,13 @@ class TreeJob:
     Attributes:
         cancels: Whether the person cancels the root once both branches wait, instead of deciding.
         kills: Where its lives end; lives after those are left alone.
+        outputs: Whether it is the tree of agents with outputs.
     """
 
     name: str
     cancels: bool = False
     kills: tuple[Kill | None, ...] = ()
+    outputs: bool = False
 
 
 @attrs.frozen
@@ -155,6 +157,29 @@ def top(place: Place) -> Agent:
     return place.agent("top", asking, "done", tools=[researcher.as_tool()])
 
 
+NUMBER: Mapping[str, Value] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def numbers(place: Place) -> Agent:
+    """Parent and counter, who must each hand in a number: the one not without the other, and both get it wrong once."""
+
+    @tool(effect="idempotent_write")
+    def add(n: int, ctx: ToolContext) -> str:
+        """Add."""
+        place.effects.add(tool="add", key=ctx.effect_key)
+        return f"added {n}"
+
+    def answer(n: Value) -> AI:
+        return call("final_result", n=n)
+
+    output = Output(NUMBER, mode="tool")
+    counter = place.agent("counter", answer("one"), calls(answer(1), call("add", n=1)), tools=[add])
+    asking = calls(*(call("counter", input=branch) for branch in BRANCHES), answer(2))
+    counting = attrs.evolve(counter, output=output)
+    parent = place.agent("top", answer(2), "2", asking, tools=[counting.as_tool()])
+    return attrs.evolve(parent, output=output, completion=[requires_receipt("counter", count=2)])
+
+
 # ---- one life
 
 
@@ -162,7 +187,7 @@ async def live(job: TreeJob, place: Place, say: Callable[[str], None]) -> None:
     """Submit the run as if for the first time, and stay until it has ended; be the person."""
     with trio.fail_after(LONGEST):
         async with Journal.open(place.directory / "journal.db", registry=REGISTRY, wrap=fateful(place.fate)) as journal:
-            async with Runtime.over(journal, [top(place)]) as runtime:
+            async with Runtime.over(journal, [numbers(place) if job.outputs else top(place)]) as runtime:
                 run = await runtime.submit("top", "go", command_id="job")
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(attend, job, place, runtime)

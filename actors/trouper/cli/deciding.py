@@ -173,7 +173,8 @@ def cancel(output: Output, /, journal: Path, run_id: str, *, name: str | None, r
 def resume(output: Output, /, journal: Path, run_id: str, *, name: str | None, reason: str | None) -> Exit:
     """Let a run go on that is paused or failed.
 
-    Failed, that is, for want of a model's reply: its model gave no answer, or its replies were cut off again and again.
+    Failed, that is, over its model's replies: there was no answer, or a refusal, or its answers were cut off or not
+    accepted again and again.
     A run in any other state is left as it is, with exit code 4.
     """
 

@@ -227,7 +227,7 @@ def cancel_run(state: RunState, *, by: Principal, reason: str | None) -> CancelR
 
 
 def resume_run(state: RunState, *, by: Principal, reason: str | None) -> ResumeRequested | Already:
-    """Let a run go on that is paused, or failed for want of a model's reply or because replies were cut off.
+    """Let a run go on that is paused, or that failed over its model's replies: none came, or none that would do.
 
     Raises:
         TrouperError: If it is over for another reason.

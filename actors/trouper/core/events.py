@@ -280,7 +280,7 @@ class CancelRequested:
 @event("run.resume_requested", schema=1)
 @frozen
 class ResumeRequested:
-    """Somebody wants a run to go on that is paused, or failed for want of a model's reply or by replies cut off."""
+    """Somebody wants a run to go on that is paused, or that failed over its model's replies."""
 
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
