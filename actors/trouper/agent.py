@@ -186,6 +186,8 @@ class Agent:
                 otherwise, and its answer ends the caller's run as the output. Where it does not succeed, or was not
                 called alone, its caller goes on.
                 ``requires_approval``: true, or a predicate on the arguments, as for `tool`.
+                ``permissions``: what a run must have been granted to call it, as for `tool`.
+                ``grants``: what its runs have of their caller's grants; all of them if left out, never more.
 
         Raises:
             SchemaError: The input cannot be described to a model.

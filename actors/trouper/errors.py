@@ -105,7 +105,16 @@ class ToolError(TrouperError):
 
 
 class TransientError(ToolError):
-    """Raise this in a tool for "not applied, may be retried"."""
+    """Raise this in a tool for "not applied, may be retried".
+
+    Attributes:
+        retry_after: Seconds to wait at least before another attempt, where the other side named them; a day counts as
+            the most.
+    """
+
+    def __init__(self, *args: object, retry_after: float | None = None) -> None:
+        super().__init__(*args)
+        self.retry_after = retry_after
 
 
 class ModelError(TrouperError):

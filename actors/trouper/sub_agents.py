@@ -51,6 +51,8 @@ class Delegation(TypedDict, total=False):
     return_steps: bool
     handoff: bool
     requires_approval: bool | Callable[[Mapping[str, Value]], bool]
+    permissions: Sequence[str]
+    grants: Sequence[str] | None
 
 
 @frozen(eq=False, repr=False)
@@ -62,12 +64,14 @@ class SubAgent(Tool[..., object]):
         returns: What its caller gets of it.
         include_history: Whether it is shown its caller's conversation.
         output_key: The key of its caller's named state that its answer goes to.
+        grants: What it has of its caller's grants; None for all of them.
     """
 
     agent: Callee = field(kw_only=True)
     returns: Returns = field(default="answer", kw_only=True)
     include_history: bool = field(default=False, kw_only=True)
     output_key: str | None = field(default=None, kw_only=True)
+    grants: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return f"<SubAgent {self.name}>"
@@ -81,6 +85,8 @@ class SubAgent(Tool[..., object]):
             "include_history": self.include_history,
             "output_key": self.output_key,
         }
+        if self.grants is not None:
+            agent["grants"] = [*self.grants]
         return {**Tool.contract(self), "agent": agent}
 
     def prose(self) -> dict[str, Value]:
@@ -103,6 +109,7 @@ def sub_agent(
         requires_approval=options.get("requires_approval", False),
         attempts=1,
         return_direct=handoff,
+        permissions=options.get("permissions", ()),
     )
     made = declare(_ask(agent.name, asked, given=given is not None))
     parts = {attribute.alias or attribute.name: getattr(made, attribute.name) for attribute in fields(Tool)}
@@ -113,6 +120,7 @@ def sub_agent(
         # Who takes a conversation over must know it.
         include_history=options.get("include_history", handoff),
         output_key=options.get("output_key"),
+        grants=None if (grants := options.get("grants")) is None else tuple(sorted(set(grants))),
     )
 
 
@@ -125,8 +133,16 @@ def _check(name: str, options: Mapping[str, object]) -> None:
     for option in ("return_steps", "include_history", "handoff"):
         if not isinstance(options.get(option, False), bool):
             raise refuse(option, "give true or false")
+    if not _is_names(options.get("grants")):
+        raise refuse("grants", 'give a sequence of names, such as ("crm:read",)')
     if not isinstance(options.get("output_key", ""), str | None):
         raise refuse("output_key", "give the name of a key of the caller's state")
+
+
+def _is_names(value: object) -> bool:
+    if value is None or isinstance(value, str) or not isinstance(value, Sequence):
+        return value is None
+    return all(isinstance(each, str) and each for each in value)
 
 
 def _description(agent: Callee) -> str:

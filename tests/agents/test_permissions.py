@@ -28,7 +28,7 @@ from trouper import (
 from trouper.core.events import ActionAuthorized, ActionDenied, ActionPlanned, ActionReceipted, ActionStarted
 from trouper.core.tooling import inherited, missing
 from trouper.errors import InvalidValue
-from trouper.testing import ScriptedModel, call
+from trouper.testing import ScriptedModel, call, calls
 from trouper.testing._answers import Answer
 
 BOTH = SubmitOptions(grants=("crm:write", "crm:read"))
@@ -295,6 +295,30 @@ async def test_sub_agents_have_their_callers_grants(tmp_path: Path, grants: tupl
         assert (await child.state()).tools.grants == grants
         assert world.effects == (["add 1"] if grants else [])
         assert len(await of(child, ActionDenied)) == (0 if grants else 1)
+
+
+async def test_a_sub_agent_may_be_given_less_and_may_itself_take_a_permission(tmp_path: Path) -> None:
+    world = World(tmp_path / "effects")
+    clerk = Agent(
+        "clerk",
+        tools=[world.adder(permissions=("crm:write",))],
+        model=ScriptedModel([call("add", n=1), "Done."], by_turn=True),
+    )
+    reader = clerk.as_tool("reader", grants=("crm:read", "crm:other"))
+    guarded = clerk.as_tool("guarded", permissions=("agents",))
+    script = ScriptedModel([calls(call("reader", input="add"), call("guarded", input="add")), "Done."], by_turn=True)
+    top = Agent("top", tools=[reader, guarded], model=script)
+    assert reader.contract() != clerk.as_tool("reader").contract()
+    async with office(tmp_path, done=False) as desk, desk.open(top) as runtime:
+        run = await runtime.submit("top", "add", options=BOTH)
+        await run.wait()
+        # Less than the caller has, and never more.
+        assert (await runtime.run(f"{run.id}~0.0").state()).tools.grants == ("crm:read",)
+        assert [event.action for event in await of(run, ActionDenied)] == ["0.1"]
+        assert world.effects == []
+    for bad in ("crm:write", (1,), 5):
+        with pytest.raises(DefinitionError, match="clerk as a tool, grants"):
+            clerk.as_tool(grants=bad)  # type: ignore[arg-type]  # to be refused
 
 
 async def test_turns_of_a_session_have_grants_of_their_own(tmp_path: Path) -> None:

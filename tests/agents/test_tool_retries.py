@@ -68,6 +68,44 @@ async def test_attempts_follow_each_other_as_the_policy_says_also_over_a_restart
         assert told(desk.stub.requests[-1].messages) == ["fetched"]
 
 
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7), (1e300, 86_400), (float("inf"), 86_400)])
+@pytest.mark.parametrize("policy", [None, Retry(initial=1)])
+async def test_a_tool_may_say_how_long_to_wait(tmp_path: Path, policy: Retry | None, asked: float, waited: int) -> None:
+    clock = ManualClock()
+    busy = [TransientError("busy", retry_after=asked)]
+    async with (
+        office(
+            tmp_path,
+            [asks(("fetch", {})), "Done."],
+            lambda world: failing(world, busy, effect=None, retry=policy),
+            clock=clock,
+        ) as desk,
+        desk.open() as runtime,
+    ):
+        run = await runtime.submit("desk", "fetch it")
+        (cut,) = await happened(runtime, run, ActionInterrupted)
+        assert cut.retry_at == clock.now() + waited * SECOND
+        assert cut.message == "busy"
+        clock.advance(waited)
+        assert (await run.wait()).output == "Done."
+
+
+@pytest.mark.parametrize("nonsense", [-1, 0, float("nan"), "soon", True])
+async def test_a_wait_that_is_none_is_not_heeded(tmp_path: Path, nonsense: Any) -> None:
+    clock = ManualClock()
+    busy = [TransientError("busy", retry_after=nonsense)]
+    async with (
+        office(tmp_path, [asks(("fetch", {})), "Done."], lambda world: failing(world, busy), clock=clock) as desk,
+        desk.open() as runtime,
+    ):
+        run = await runtime.submit("desk", "fetch it")
+        (cut,) = await happened(runtime, run, ActionInterrupted)
+        assert cut.retry_at is not None
+        assert cut.retry_at <= clock.now() + 10 * SECOND
+        clock.advance(10)
+        await run.wait()
+
+
 async def test_attempts_end_and_the_model_is_told(tmp_path: Path) -> None:
     clock = ManualClock()
     failures = [ConnectionError(f"no route {n}") for n in range(9)]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
+import jsonschema
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.agents.office import asks, of, office
 
 from trouper import SchemaError
@@ -174,6 +178,23 @@ def test_a_null_that_would_mean_two_things_is_refused() -> None:
 
     with pytest.raises(SchemaError, match="parameter value: strict: a null for value would mean both null and left"):
         tool(take, strict=True)
+
+
+OPTIONAL = ("color", "gift", "weight", "code")
+SENT: dict[str, Value] = {"color": "blue", "gift": True, "weight": 7, "code": "abcd"}
+
+
+@given(sent=st.sets(st.sampled_from(OPTIONAL)), counts=st.lists(st.none() | st.integers(0, 9), max_size=3))
+def test_whatever_is_left_out_a_strict_call_means_the_same_as_an_ordinary_one(
+    sent: set[str], counts: list[int | None]
+) -> None:
+    items: list[Value] = [{"article": "a", "count": count, "note": None} for count in counts]
+    base: dict[str, Value] = {"due": "2026-11-30"}
+    strict = {**base, "items": items, **{name: SENT[name] if name in sent else None for name in OPTIONAL}}
+    plain: list[Value] = [{"article": "a"} if count is None else {"article": "a", "count": count} for count in counts]
+    ordinary = {**base, "items": plain, **{name: SENT[name] for name in sent}}
+    jsonschema.validate(strict, dict(order.spec().parameters))
+    assert order.bind(json.dumps(strict)).values == tool(order.fn).bind(json.dumps(ordinary)).values
 
 
 def test_an_explicit_schema_can_be_strict() -> None:

@@ -42,7 +42,7 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
         parent=Parent(state.run, action.action, tool.returns),
         path=(*state.path, agent),
         fork=None if state.forked is None else Fork("", 0, state.forked.of.writes),
-        grants=inherited(state.tools.grants),
+        grants=inherited(state.tools.grants, tool.grants),
         # The reply that calls is left out: its calls have no answers yet.
         base=Base((HistoryRef(state.run, history, take=len(state.messages) - 1),)) if history else None,
     )

@@ -226,7 +226,8 @@ class Executor(Actor[ExecutorMessage]):
                     action, attempt, "returned", told.text, told.whole, lingering, late, result.update, retry, more
                 )
             case Failed(kind, message):
-                return Acted(action, attempt, kind, message, None, lingering, late, retry=retry)
+                wait = result.retry_after
+                return Acted(action, attempt, kind, message, None, lingering, late, retry=retry, retry_after=wait)
 
     def _late(self, context: ToolContext, result: ToolReturn, /) -> None:
         """What was left behind has come back after all."""

@@ -207,6 +207,7 @@ class Acted:
         update: What it wrote to the run's named state.
         retry: How the tool's attempts follow each other, where it says so.
         shown: The result, where it is more than text and value.
+        retry_after: Seconds that the tool asked to wait before another attempt, or None.
         timer: What it returned in place of a result: to be answered later.
     """
 
@@ -220,6 +221,7 @@ class Acted:
     update: Mapping[str, Value] = field(factory=dict)
     retry: Retry | None = None
     shown: Shown | None = None
+    retry_after: float | None = None
     timer: Timer | None = None
 
 

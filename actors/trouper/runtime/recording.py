@@ -215,8 +215,11 @@ class Recorder:
     def _again(self, outcome: Acted, cause: str) -> int | None:
         """When another attempt may be made; None for at once, if at all."""
         if outcome.retry is not None and cause in _WAITED_FOR:
-            return self._now() + int(outcome.retry.wait(outcome.attempt, self._random()) * SECOND)
-        return retry_at(self._now(), outcome.attempt, None, self._random()) if cause == "transient" else None
+            wait = outcome.retry.wait(outcome.attempt, self._random())
+            return self._now() + int(max(wait, min(outcome.retry_after or 0.0, _LONGEST_ASKED)) * SECOND)
+        if cause != "transient":
+            return None
+        return retry_at(self._now(), outcome.attempt, outcome.retry_after, self._random())
 
     def _late(self, state: RunState, action: Action | None, outcome: Acted) -> Iterator[object]:
         """A late success settles a doubt, and spares a retry; anything else late is a note."""

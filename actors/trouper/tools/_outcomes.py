@@ -49,11 +49,13 @@ class Failed:
             `Retry` names.
         message: What is known, secrets masked, at most 2,000 characters.
         left: The tool was left behind, still working; ``on_late`` will be told what it brings.
+        retry_after: Seconds that it asked to wait before another attempt, or None.
     """
 
     kind: FailureKind
     message: str
     left: bool = False
+    retry_after: float | None = None
 
 
 ToolReturn: TypeAlias = Returned | Failed
@@ -71,10 +73,17 @@ def failure(error: BaseException, redactor: Redactor, retry_on: tuple[type[Excep
     if all(isinstance(leaf, ToolError) for leaf in leaves):
         transient = all(isinstance(leaf, TransientError) for leaf in leaves)
         message = "; ".join(_words(leaf) or type(leaf).__name__ for leaf in leaves)
-        return Failed("transient" if transient else "tool_error", told(message, redactor))
+        if not transient:
+            return Failed("tool_error", told(message, redactor))
+        asked = [leaf.retry_after for leaf in leaves if isinstance(leaf, TransientError) and _is_wait(leaf.retry_after)]
+        return Failed("transient", told(message, redactor), retry_after=max(filter(None, asked), default=None))
     # What nobody declared counts more than what somebody did.
     again = bool(retry_on) and all(isinstance(leaf, (TransientError, *retry_on)) for leaf in leaves)
     return Failed("retryable" if again else "exception", told("; ".join(map(_described, leaves)), redactor))
+
+
+def _is_wait(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
 
 
 def told(message: str, redactor: Redactor) -> str:
