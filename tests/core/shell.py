@@ -157,7 +157,7 @@ class Shell:
         match step:
             case st.Start():
                 limits = self.state.limits or ev.Limits()
-                self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits, self.terms))
+                self.append(ev.RunStarted("d1", "c1", "p1", RULES, limits, self.terms, deadline=self._up(limits)))
             case st.RequestModel(index, attempt, closing):
                 digest = request_digest(
                     self.state.chain, self.state.definition, closing, self.state.tools.offers(index)
@@ -197,7 +197,20 @@ class Shell:
             case st.CheckOutput(index):
                 self.append(self._checked(index))
             case _:
-                self.append(_consequence(step))
+                self.append(self._spending(step) or _consequence(step))
+
+    def _up(self, limits: ev.Limits) -> int | None:
+        return None if limits.nanoseconds is None else self.now + limits.nanoseconds
+
+    def _spending(self, step: Step) -> object | None:
+        match step:
+            case st.Refuse(resource, limit, spent, action):
+                on_limit = self.state.limits.on_limit if self.state.limits else "raise"
+                return ev.BudgetRefused(resource, RUN, limit, spent, action, on_limit=on_limit)
+            case st.Warn(resource, limit, spent):
+                return ev.BudgetWarned(resource, limit, spent, "it is running out")
+            case _:
+                return None
 
     def _answered_by_the_host(self, step: st.BindTools | st.Authorize) -> object:
         if isinstance(step, st.BindTools):
