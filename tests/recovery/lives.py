@@ -177,7 +177,20 @@ async def settle_doubts(runtime: Runtime, state: RunState, effects: Ledger) -> N
 # ---- looking
 
 
-_TOLD = ("index", "attempt", "action", "outcome", "evidence", "cause", "answer", "verdict", "reason", "request")
+_TOLD = (
+    "index",
+    "attempt",
+    "action",
+    "outcome",
+    "evidence",
+    "cause",
+    "answer",
+    "verdict",
+    "reason",
+    "request",
+    "point",
+    "subject",
+)
 
 
 async def look(journal: Journal) -> Sight:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 from tests.recovery.guarded import guarded
+from tests.recovery.hooked import hooked
 from tests.recovery.scenario import Kind, Stage, make_tool, model, turns_agent
 
 from trouper.agent import Agent
@@ -131,6 +132,7 @@ PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "no_ids": no_ids,
     "three_at_once": three_at_once,
     "guarded": guarded,
+    "hooked": hooked,
     "output_with_calls": output_with_calls,
     "refusal_with_calls": refusal_with_calls,
 }

@@ -29,9 +29,9 @@ from trouper_journal.testing import FaultyStore
 EffectName: TypeAlias = Literal["read_only", "idempotent_write", "queryable_write", "unqueryable_write"]
 EFFECTS: tuple[EffectName, ...] = ("read_only", "idempotent_write", "queryable_write", "unqueryable_write")
 
-Point: TypeAlias = Literal["before", "after", "replied", "entered", "applied"]
+Point: TypeAlias = Literal["before", "after", "replied", "entered", "applied", "hooked"]
 """Where a process can die: before or after a commit; with a reply that is not journaled (K2); in a tool before its
-effect (K4); in a tool after its effect (K5)."""
+effect (K4); in a tool after its effect (K5); in a hook, whose outcome is not journaled."""
 
 
 @attrs.frozen
