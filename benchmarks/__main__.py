@@ -13,7 +13,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.status import Status
 
-from benchmarks import journal, kit, report, runs, start, steps, wake
+from benchmarks import journal, kit, report, runs, start, steps, talks, trees, wake
 from benchmarks.measure import Figures, Group, Key, Scale
 
 GROUPS: Sequence[Group] = (
@@ -23,6 +23,8 @@ GROUPS: Sequence[Group] = (
     *steps.GROUPS,
     *start.GROUPS,
     *wake.GROUPS,
+    *trees.GROUPS,
+    *talks.GROUPS,
 )
 
 

@@ -17,7 +17,7 @@ from trouper.core.evolve import evolve
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.testing import call
+from trouper.testing import call, calls
 from trouper_journal import Domain, Journal, Value, Write
 
 QUESTION = "The printer on the second floor prints blank pages again. Is ticket INC-001 still open, and who has it?"
@@ -29,6 +29,7 @@ TICKET = {
     "summary": "Printer on the second floor prints blank pages",
     "note": "Drum ordered, delivery on Thursday",
 }
+DONE = "Done."
 _ACROSS = 20
 """Runs in one commit, where journals are filled."""
 
@@ -61,6 +62,32 @@ class InstantModel:
         if (len(messages) - 2) // 2 < self.turns:
             return _LOOK_UP
         return _FINAL
+
+
+@frozen
+class Answering:
+    """Answers at once; with ``calls``, it first calls so many helpers in one reply."""
+
+    calls: int = 0
+
+    @property
+    def name(self) -> str:
+        return "answering"
+
+    def identity(self) -> Mapping[str, Value]:
+        return {"provider": "benchmarks", "model": "answering"}
+
+    async def agenerate(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),  # noqa: ARG002 -- the protocol's
+        config: ModelConfig | None = None,  # noqa: ARG002
+    ) -> ModelReply:
+        await trio.lowlevel.checkpoint()
+        if self.calls and len(messages) == 1:
+            asked = calls(*(call("helper", input=f"Part {number}") for number in range(self.calls)))
+            return ModelReply(asked, "tool_calls", _USAGE, model="answering")
+        return ModelReply(AI("", DONE), "stop", _USAGE, model="answering")
 
 
 _USAGE = Usage(input_tokens=120, output_tokens=20)
