@@ -60,7 +60,7 @@ GROUPS: Sequence[Group] = (
                 "runs/s",
                 "200 sub-agents at once under one parent and budget",
                 "200 runs at once without a parent",
-                0.5,
+                0.25,
                 "at_least",
             )
         ],

@@ -18,8 +18,8 @@ Counter: TypeAlias = Callable[[Message], int]
 def estimate_tokens(message: Message) -> int:
     """About how many tokens a message takes: the estimate that budgets reckon with.
 
-    A token for each 4 bytes of UTF-8, 4 for the message, and 1,000 for each content part that is not text. No provider's
-    tokenizer is asked: the estimate is the same on every machine, for every model.
+    A token for each 4 bytes of UTF-8, 4 for the message, and 1,000 for each content part that is not text. No
+    provider's tokenizer is asked: the estimate is the same on every machine, for every model.
     """
     return estimate((message,))
 
