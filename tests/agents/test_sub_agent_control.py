@@ -56,12 +56,29 @@ async def test_pausing_the_root_pauses_what_its_descendants_begin(tmp_path: Path
         async with desk.open(top) as runtime:
             assert desk.world.effects == ["add 1", "mail a"]
             assert models(top) == {"top": 2, "researcher": 2, "helper": 3}
-            said = await of(runtime.run(run.id), ChildPauseRequested)
-            assert [event.paused for event in said] == [True, False]
+            # All of it stands in one commit: there was nothing left to pass on.
+            assert await of(runtime.run(run.id), ChildPauseRequested) == []
             for name in (f"{run.id}~0.0", asked.run):
                 assert len(await of(runtime.run(name), PauseRequested)) == 1
                 assert len(await of(runtime.run(name), ResumeRequested)) == 1
             assert len(await of(runtime.run(asked.run), ActionStarted)) == 2
+
+
+async def test_a_pause_that_reaches_the_root_alone_is_passed_on(tmp_path: Path) -> None:
+    """As where a run below began in the very moment in which the others were paused."""
+    async with (
+        office(tmp_path, tools=lambda world: [world.adder(), world.mailer()], done=False) as desk,
+        desk.open(mailing(desk)) as runtime,
+    ):
+        run = await runtime.submit("top", "go")
+        (asked,) = await pending(runtime)
+        for event, label in ((PauseRequested(Principal("maria")), "paused"), (ResumeRequested(), "awaiting_approval")):
+            await runtime.journal.append(f"run/{run.id}", [event])
+            await until(runtime, asked.run, label)
+        said = await happened(runtime, run, ChildPauseRequested, 2)
+        assert [event.paused for event in said] == [True, False]
+        await runtime.approve(asked.action, by="maria")
+        assert (await run.wait()).output == "done"
 
 
 async def test_at_the_roots_deadline_its_descendants_come_to_a_known_end(tmp_path: Path) -> None:

@@ -33,10 +33,15 @@ class RunHeard:
 @event("run.pause_requested", schema=1)
 @frozen
 class PauseRequested:
-    """Somebody wants the run to begin nothing more until it is resumed."""
+    """Somebody wants the run to begin nothing more until it is resumed.
+
+    Attributes:
+        below: The runs that its calls began whose own such event stands in the same commit.
+    """
 
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
+    below: tuple[str, ...] = ()
 
 
 @event("deadline.passed", schema=1, driver=True)

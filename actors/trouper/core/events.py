@@ -280,10 +280,15 @@ class CancelRequested:
 @event("run.resume_requested", schema=1)
 @frozen
 class ResumeRequested:
-    """Somebody wants a run to go on that is paused, or that failed over its model's replies."""
+    """Somebody wants a run to go on that is paused, or that failed over its model's replies.
+
+    Attributes:
+        below: The runs that its calls began whose own such event stands in the same commit.
+    """
 
     by: Content[Principal | None] = None
     reason: Content[str | None] = None
+    below: tuple[str, ...] = ()
 
 
 @event("run.waiting", schema=1, driver=True)

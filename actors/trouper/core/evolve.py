@@ -193,9 +193,9 @@ def _cancel_requested(state: RunState, event: ev.CancelRequested) -> RunState:
     return advanced(state, cancel=Cancel(known(event.by, None), known(event.reason, None)))
 
 
-def _resumed(state: RunState, _event: ev.ResumeRequested) -> RunState:
+def _resumed(state: RunState, event: ev.ResumeRequested) -> RunState:
     if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "budget", "state", "deadline"}:
-        return advanced(unpaused(state))
+        return advanced(unpaused(state, event.below))
     state = changed(after_resume(state), tools=tools_after_resume(state.tools))
     return advanced(revived(state))
 

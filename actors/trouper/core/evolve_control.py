@@ -41,13 +41,28 @@ def _pause_requested(state: RunState, event: ev.PauseRequested) -> RunState:
     if state.ended or state.stopping or state.control.pause is not None:
         return advanced(state)
     pause = Pause(known(event.by, None), known(event.reason, None))
+    state = _told(state, event.below, paused=True)
     return advanced(state, control=attrs.evolve(state.control, pause=pause))
 
 
-def unpaused(state: RunState) -> RunState:
-    """The state without its pause."""
+def _told(state: RunState, runs: tuple[str, ...], *, paused: bool) -> RunState:
+    """The state in which these runs that calls began have been told to pause, or to go on."""
+    if not runs:
+        return state
+    batch = tuple(
+        changed(action, child=attrs.evolve(action.child, paused=paused))
+        if action.child is not None and action.child.run in runs
+        else action
+        for action in state.batch
+    )
+    return changed(state, batch=batch)
+
+
+def unpaused(state: RunState, below: tuple[str, ...]) -> RunState:
+    """The state without its pause, and with these runs below it told of that."""
     if state.control.pause is None:
         return state
+    state = _told(state, below, paused=False)
     return changed(state, control=attrs.evolve(state.control, pause=None))
 
 

@@ -31,8 +31,7 @@ from trouper.core.commands import (
     split_action_id,
     too_late,
 )
-from trouper.core.control_commands import extend_deadline, pause_run, steer_run
-from trouper.core.control_events import RunSignalled
+from trouper.core.control_commands import extend_deadline, pause_run
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
 from trouper.core.events import BudgetRaised, DefinitionRecorded, Principal
@@ -41,7 +40,7 @@ from trouper.core.fork import WhatIf
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import StandingRule, evolve_book, revoke_rule
 from trouper.core.state import Action, RunState
-from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, OVER_BUDGET, PAUSED, status
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, OVER_BUDGET, PAUSED
 from trouper.errors import (
     ApprovalError,
     ArgumentsError,
@@ -51,7 +50,6 @@ from trouper.errors import (
     VersionConflict,
 )
 from trouper.runtime.descent import ChildRun, descendants
-from trouper.runtime.domains import domain_of
 from trouper.runtime.forking import begin_fork
 from trouper.runtime.histories import Histories, run_state
 from trouper.runtime.ledger import BELOW
@@ -61,8 +59,9 @@ from trouper.runtime.remembering import remembered
 from trouper.runtime.rulebook import RuleBook
 from trouper.runtime.sending import Lines, send
 from trouper.runtime.sessions import reopened
+from trouper.runtime.steering import change_tree, steer, write_of
 from trouper.runtime.submitting import begin
-from trouper.runtime.tasks import Submission, Task, check_command_id, principal, said, said_digest
+from trouper.runtime.tasks import Submission, Task, principal
 from trouper_journal import Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
@@ -223,22 +222,11 @@ class Commands:
             IdempotencyConflict: The command id was used for other words.
             InvalidValue: Nothing is said, or something that cannot be journaled.
         """
-        principal(by)
-        messages = said(said_now)
-        if command_id is None:
-            return await self._append(run, lambda state: steer_run(state, messages, by=by))
-        check_command_id(command_id)
-        state = await self.state(run)
-        key = Key(f"signal:{run}:{command_id}", said_digest(state.salt, messages))
-        if await self.journal.find(key.name) is not None:
-            # The run may be over by now: what was said before is known all the same.
-            await self.journal.commit([Write(f"run/{run}", [RunSignalled(messages, by)])], key=key)
-            return state
-        return await self._append(run, lambda state: steer_run(state, messages, by=by), key)
+        return await steer(self, run, said_now, by, command_id)
 
     async def pause(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Have a run, and all runs below it, begin nothing more until it is resumed; see `pause_run`."""
-        return await self._append(run, lambda state: pause_run(state, by=by, reason=reason))
+        return await change_tree(self, run, lambda state: pause_run(state, by=by, reason=reason))
 
     async def extend(
         self, run: str, deadline: dt.datetime | int | None, *, by: Principal, reason: str | None
@@ -352,7 +340,7 @@ class Commands:
             event = raise_limit(state, more, by=by, reason=reason, now=self.clock.now())
             others = (*await self._beside(state, event), *await self._released(run, by, reason))
             try:
-                await self.journal.commit([_write(state, event), *others])
+                await self.journal.commit([write_of(state, event), *others])
             except VersionConflict:
                 continue
             return evolve(state, event)
@@ -369,7 +357,7 @@ class Commands:
             state = await self.state(head.stream.removeprefix("run/"))
             refusal = state.budget.refused
             if refusal is not None and refusal.owner == owner and not state.ended:
-                writes.append(_write(state, BudgetRaised(by=by, reason=reason, owner=owner)))
+                writes.append(write_of(state, BudgetRaised(by=by, reason=reason, owner=owner)))
         return writes
 
     async def below(self, root: str) -> list[str]:
@@ -379,7 +367,7 @@ class Commands:
 
     async def resume(self, run: str, *, by: Principal, reason: str | None) -> RunState:
         """Let a paused or failed run go on, and all paused runs below it; see `resume_run`."""
-        return await self._append(run, lambda state: resume_run(state, by=by, reason=reason))
+        return await change_tree(self, run, lambda state: resume_run(state, by=by, reason=reason))
 
     async def _append(
         self,
@@ -394,7 +382,7 @@ class Commands:
             event = rule(state)
             done = isinstance(event, Already)
             after = state if done else evolve(state, event)
-            writes = [] if done else [_write(state, event), *await self._beside(state, event)]
+            writes = [] if done else [write_of(state, event), *await self._beside(state, event)]
             if also is not None:
                 writes += await also(after)
             if not writes:
@@ -404,14 +392,3 @@ class Commands:
             except VersionConflict:
                 continue
             return after
-
-
-def _write(state: RunState, event: object) -> Write:
-    """An event behind a state as it was read, for anyone to append."""
-    return Write(
-        f"run/{state.run}",
-        [event],
-        expected=state.version,
-        label=status(evolve(state, event)).label,
-        domain=domain_of(state),
-    )
