@@ -24,6 +24,7 @@ import trio
 from tests.recovery.plays import PLAYS
 from tests.recovery.scenario import Fate, Job, Ledger, SeededEntropy, Stage, StandingClock, fateful
 
+from trouper.approvals import Scope
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.events import REGISTRY
 from trouper.core.replay import check
@@ -154,12 +155,19 @@ async def attend(runtime: Runtime, run: Run, stage: Stage, *, settle: bool) -> s
                 return (await run.result()).status
             if stage.job.approving:
                 for action in state.awaiting:
-                    await runtime.approve(f"{run.id}/{action.action}", by="maria")
+                    await approve(runtime, f"{run.id}/{action.action}", stage.job)
             if settle:
                 await settle_doubts(runtime, state, stage.effects)
             if told.label != RUNNING and told.wake_at is None and _left_alone(state, stage, settle):
                 return told.label
             await news.wait()
+
+
+async def approve(runtime: Runtime, action: str, job: Job) -> None:
+    """Approve a call, each of those who are there once, as after each restart again."""
+    scope = None if job.remember == 0 else Scope(arguments={}, uses=job.remember)
+    for who in job.approvers:
+        await runtime.approve(action, by=who, remember=scope)
 
 
 def _left_alone(state: RunState, stage: Stage, settle: bool) -> bool:

@@ -10,6 +10,7 @@ from tests.recovery.hooked import hooked
 from tests.recovery.scenario import Kind, Stage, make_tool, model, turns_agent
 
 from trouper.agent import Agent
+from trouper.approvals import People
 from trouper.core.conversation import AI, Value
 from trouper.output import Output, requires_receipt
 from trouper.testing import Step, call, calls, raw_call
@@ -124,6 +125,11 @@ def refusal_with_calls(stage: Stage) -> Agent:
     return answering(stage, attrs.evolve(beside, refusal="I will not."))
 
 
+def committee(stage: Stage) -> Agent:
+    """An agent whose calls two people must approve."""
+    return attrs.evolve(turns_agent(stage), approvals=[People(quorum=2, from_=("maria", "otto"))])
+
+
 PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "turns": turns_agent,
     "id_of_earlier_turn": id_of_earlier_turn,
@@ -135,4 +141,5 @@ PLAYS: dict[str, Callable[[Stage], Agent]] = {
     "hooked": hooked,
     "output_with_calls": output_with_calls,
     "refusal_with_calls": refusal_with_calls,
+    "committee": committee,
 }

@@ -185,6 +185,8 @@ class Job:
         turns: What its model calls, for those agents that take it from here.
         url: Address of a model server, for those that have one.
         approving: Whether there is a person to approve.
+        approvers: Who approves then.
+        remember: For how many further calls each of them approves what is like it; 0 for none.
         seed: Makes ids and salts the same for all jobs that have it.
     """
 
@@ -194,6 +196,8 @@ class Job:
     play: str = "turns"
     url: str = ""
     approving: bool = True
+    approvers: tuple[str, ...] = ("maria",)
+    remember: int = 0
     seed: int | None = None
 
 
