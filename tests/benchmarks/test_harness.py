@@ -29,8 +29,10 @@ KEYS = {
     "run_bytes": 12,
     "wake": 100,
     "recover": 3,
+    "tree_200": 0.25,
+    "session_1000": 1.5,
 }
-AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover"}
+AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover", "session_1000"}
 
 
 def test_a_quick_run_prints_a_table_and_writes_every_ratio(tmp_path: Path) -> None:
