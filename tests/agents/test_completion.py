@@ -47,7 +47,7 @@ async def test_a_model_that_claims_to_be_done_without_the_call_does_not_succeed(
     ):
         run = await runtime.submit("desk", "Add.")
         with pytest.raises(
-            RunIncomplete, match=r"3 answers were not accepted: .*add that succeeds.*runtime\.resume"
+            RunIncomplete, match=r"3 answers were not accepted: .*add that succeed.*runtime\.resume"
         ) as caught:
             await run.wait()
         result = caught.value.result
@@ -57,7 +57,7 @@ async def test_a_model_that_claims_to_be_done_without_the_call_does_not_succeed(
         assert [event.kind for event in await of(run, OutputRejected)] == ["incomplete"] * 3
         said = str(desk.stub.requests[1].messages[-1]["content"])
         assert said.startswith("You are not done yet. Still missing:\n- ")
-        assert ("2 calls of add that succeeds (so far: 0)" if count == 2 else "a call of add that succeeds") in said
+        assert ("2 calls of add that succeed (so far: 0)" if count == 2 else "a call of add that succeeds") in said
 
 
 async def test_told_what_is_missing_it_does_it_and_succeeds_also_after_a_restart(tmp_path: Path) -> None:

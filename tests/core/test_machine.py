@@ -61,7 +61,7 @@ CHANGED: Mapping[str, FakeTool] = {
     name: attrs.evolve(tool, version=2, gated=name in {"wipe", "look"}) for name, tool in TOOLS.items()
 }
 NAMES = (*TOOLS, "no-such-tool", "final_result")
-NEEDS = (ev.Requirement(("put", "send")), ev.Requirement(("look",), 2))
+NEEDS = (ev.Requirement(("put", "send", "look", "book")), ev.Requirement(("look",), 2))
 TERMS = (
     ev.NO_TERMS,
     ev.Terms(output=True),

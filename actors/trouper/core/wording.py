@@ -124,9 +124,9 @@ def missing(state: RunState) -> str:
     for each in state.terms.requires:
         found = sum(done.get(tool, 0) for tool in each.tools)
         if found < each.count:
-            calls = "a call" if each.count == 1 else f"{each.count} calls"
-            so_far = f" (so far: {found})" if each.count > 1 else ""
-            lines.append(f"- {calls} of {' or '.join(each.tools)} that succeeds{so_far}")
+            tools = " or ".join(each.tools)
+            several = f"{each.count} calls of {tools} that succeed (so far: {found})"
+            lines.append(f"- a call of {tools} that succeeds" if each.count == 1 else f"- {several}")
     return (
         "\n".join(["You are not done yet. Still missing:", *lines, "Do that first, then answer again."])
         if lines
