@@ -39,7 +39,19 @@ def _body(*messages: Any, **more: Any) -> bytes:
 _TOOL: dict[str, Any] = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 _BAD_TOOL: dict[str, Any] = {"type": "function", "function": {"name": "add"}}
 
+_IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+
+
+def _strict(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
+
+
 VALID = [
+    _body(USER, tools=[_TOOL], tool_choice={"type": "function", "function": {"name": "add"}}),
+    _body(USER, tools=[_strict({"a": {"type": ["integer", "null"]}}, ["a"])]),
+    _body(USER, _asks(_tc()), {**_answers(), "content": [{"type": "text", "text": "hi"}]}),
+    _body({"role": "user", "content": [_IMAGE]}),
     _body(USER),
     _body({"role": "system", "content": "s"}, USER, {"role": "assistant", "content": "a"}, USER),
     _body(USER, _asks(_tc("x"), _tc("y")), _answers("y"), _answers("x"), USER),
@@ -50,7 +62,19 @@ VALID = [
     '{"model":"m","messages":[{"role":"user","content":"ü\u2028"}]}'.encode(),
 ]
 
-INVALID = [
+IN_IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+
+
+def _strict(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
+
+
+VALID = [
+    _body(USER, tools=[_TOOL], tool_choice={"type": "function", "function": {"name": "add"}}),
+    _body(USER, tools=[_strict({"a": {"type": ["integer", "null"]}}, ["a"])]),
+    _body(USER, _asks(_tc()), {**_answers(), "content": [{"type": "text", "text": "hi"}]}),
+    _body({"role": "user", "content": [_IMAGE]}),
     (_body(USER, _asks(_tc("x"))), "at the end have no tool message"),
     (_body(USER, _asks(_tc("x")), USER), "have no tool message before it"),
     (_body(USER, _asks(_tc("x"), _tc("y")), _answers("x"), USER), "the calls y have no tool message"),
@@ -82,6 +106,16 @@ INVALID = [
     (_body(USER, tools=[_BAD_TOOL]), "schema of an object"),
     (_body(USER, tools=[]), "not a list of tools"),
     (_body(USER, tool_choice="auto"), "without tools"),
+    (_body(USER, tools=[_TOOL], tool_choice="any"), "none of auto, none, required"),
+    (
+        _body(USER, tools=[_TOOL], tool_choice={"type": "function", "function": {"name": "b"}}),
+        "names none of the tools",
+    ),
+    (_body(USER, _asks(_tc()), {**_answers(), "content": [_IMAGE]}), "only text is allowed"),
+    (_body(USER, tools=[_strict({"a": {"type": "integer"}}, [])]), "include every key in properties"),
+    (_body(USER, tools=[_strict({"a": {"type": "integer", "default": 1}}, ["a"])]), "'default' is not permitted"),
+    (_body(USER, tools=[_strict({"a": {}}, ["a"])]), "must have a 'type' key"),
+    (_body(USER, tools=[_strict({"a": {"type": "object", "properties": {}, "required": []}}, ["a"])]), "to be false"),
     (b'{"model":"m","messages":[{"role":"user","content":"hi","x":NaN}]}', "not standard JSON"),
     (b'{"model":"m","messages":[{"role":"user","content":"\xff"}]}', "not UTF-8"),
     (b"[]", "not an object"),

@@ -14,7 +14,7 @@ from trouper.cli.narrate_control import CONTROL_SENTENCES
 from trouper.cli.narrate_hooks import HOOK_SENTENCES
 from trouper.cli.narrate_session import SESSION_SENTENCES
 from trouper.cli.narrate_state import STATE_SENTENCES
-from trouper.cli.narrate_tools import TOOL_SENTENCES
+from trouper.cli.narrate_tools import TOOL_SENTENCES, beside
 from trouper.cli.plain import moment
 from trouper.cli.spending import BUDGET_SENTENCES
 from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
@@ -246,7 +246,7 @@ class Narrator:
         evidence = _EVIDENCE.get(event.evidence, "")
         if event.outcome == "ok":
             result = ERASED_TEXT if isinstance(event.text, Erased) else result_text(event.text, self.limit)
-            text = f"{event.action} returns {result}{evidence}"
+            text = f"{event.action} returns {result}{evidence}{beside(event)}"
             return Line(self.tool(event.action), text, "ok")
         return Line(self.tool(event.action), f"{event.action} ends without success: {self._said(event.text)}", "bad")
 

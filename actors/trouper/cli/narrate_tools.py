@@ -15,6 +15,12 @@ _POLICIES = {
 }
 
 
+def beside(event: ev.ActionReceipted) -> str:
+    """What a result comes to beside what the model is told of it."""
+    cut = f", {event.cut:,} characters of it not shown to the model" if event.cut else ""
+    return cut + ("" if event.artifact is None else ", and keeps an artifact")
+
+
 def _authorized(event: ev.ActionAuthorized, _: int | None) -> Line:
     return Line(RUNTIME, f"was let run {clean(event.action)} by the authorize callback", "dim")
 

@@ -46,6 +46,7 @@ def _request(request: dict[str, Value]) -> Iterator[str]:
         yield "tools: is not a list of tools"
     else:
         yield from _tools(tools)
+        yield from _choice(request.get("tool_choice"), tools)
 
 
 def _messages(messages: list[Value]) -> Iterator[str]:
@@ -153,6 +154,16 @@ def _strict_schema(schema: Value, path: str) -> Iterator[str]:
         yield from _strict_schema(value, f"{path}.{key}")
     for key in ("items", "anyOf"):
         yield from _strict_schema(schema.get(key), f"{path}.{key}")
+
+
+def _choice(choice: Value, tools: list[Value]) -> Iterator[str]:
+    function = choice.get("function") if isinstance(choice, dict) else None
+    known = [tool.get("function") for tool in tools if isinstance(tool, dict)]
+    names = [each.get("name") for each in known if isinstance(each, dict)]
+    if isinstance(choice, dict) and (not isinstance(function, dict) or function.get("name") not in names):
+        yield f"tool_choice: {choice!r} names none of the tools"
+    elif not isinstance(choice, dict) and choice not in (None, "auto", "none", "required"):
+        yield f"tool_choice: {choice!r} is none of auto, none, required"
 
 
 def _tools(tools: list[Value]) -> Iterator[str]:
