@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import attrs
 import pytest
 import trio
+from tests.agents.hooking import After, AfterTool, Before, BeforeTool, OnError, contents
 from tests.agents.office import asks, of, office, pending, told, types
 
-from trouper import AI, Agent, Human, Limits, StateKey
+from trouper import AI, Human, Limits, StateKey
 from trouper.core.events import ActionPlanned, ActionReceipted, HookApplied, ModelRequested, StateChanged
-from trouper.errors import DefinitionError, ModelError, RunFailed
+from trouper.errors import ModelError, RunFailed
 from trouper.hooks import (
     Answer,
     Call,
     CallResult,
     Drop,
-    Fail,
-    Hook,
     Insert,
     ModelFailure,
     Replace,
@@ -33,62 +30,6 @@ from trouper.hooks import (
 from trouper.hooks._hook import Asked
 from trouper.testing import ScriptedModel, call
 from trouper.testing._answers import Answer as Answered
-
-Does: TypeAlias = Callable[..., Asked]
-
-
-class Before(Hook):
-    """Calls a function before each model call."""
-
-    def __init__(self, does: Does) -> None:
-        self.does = does
-        self.seen: list[View] = []
-
-    async def before_model(self, view: View) -> Asked:
-        self.seen.append(view)
-        return self.does(view)
-
-
-class After(Hook):
-    def __init__(self, does: Does) -> None:
-        self.does = does
-
-    def after_model(self, view: View, reply: AI) -> Asked:
-        return self.does(view, reply)
-
-
-class BeforeTool(Hook):
-    def __init__(self, does: Does) -> None:
-        self.does = does
-        self.seen: list[Call] = []
-
-    def before_tool(self, view: View, call: Call) -> Asked:
-        self.seen.append(call)
-        return self.does(view, call)
-
-
-class AfterTool(Hook):
-    def __init__(self, does: Does) -> None:
-        self.does = does
-        self.seen: list[CallResult] = []
-
-    async def after_tool(self, view: View, call: Call, result: CallResult) -> Asked:
-        self.seen.append(result)
-        return self.does(view, call, result)
-
-
-class OnError(Hook):
-    def __init__(self, does: Does) -> None:
-        self.does = does
-        self.seen: list[ModelFailure] = []
-
-    async def on_error(self, view: View, error: ModelFailure) -> Asked:
-        self.seen.append(error)
-        return self.does(view, error)
-
-
-def contents(messages: Sequence[object]) -> list[object]:
-    return [message["content"] for message in messages if isinstance(message, dict)]
 
 
 async def test_hooks_before_the_model_change_what_it_is_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -310,194 +251,3 @@ async def test_a_model_that_failed_is_not_asked_again_because_a_hook_says_so(tmp
             with pytest.raises(RunFailed, match="down"):
                 await run.wait()
             assert len(broken.requests) == 2
-
-
-async def test_a_hook_that_raises_fails_the_run_which_can_be_resumed(tmp_path: Path) -> None:
-    broken = True
-
-    def maybe(*_: object) -> Asked:
-        if broken:
-            raise RuntimeError("not today")
-        return None
-
-    kinds: list[Callable[[Does], Hook]] = [Before, After, BeforeTool, AfterTool]
-    for number, kind in enumerate(kinds):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        broken = True
-        async with (
-            office(folder, [asks(("add", {"n": 1}), ("add", {"n": 2})), "done"], lambda w: [w.adder()]) as desk,
-            desk.open(attrs.evolve(desk.agent(), hooks=[kind(maybe)])) as runtime,
-        ):
-            run = await runtime.submit("desk", "go")
-            with pytest.raises(RunFailed, match=r"it raised RuntimeError: not today"):
-                await run.wait()
-            broken = False
-            await runtime.resume(run.id)
-            result = await run.wait()
-            assert result.output == "done"
-            assert sorted(desk.world.effects) == ["add 1", "add 2"]
-
-
-async def test_a_hook_about_errors_that_raises_counts_as_having_said_nothing(tmp_path: Path) -> None:
-    def fail(*_: object) -> Asked:
-        raise RuntimeError("hm")
-
-    model = ScriptedModel([ModelError("busy", retryable=True, retry_after=0), "done"])
-    async with office(tmp_path, []) as desk:
-        agent = attrs.evolve(desk.agent(), model=model, hooks=[OnError(fail)])
-        async with desk.open(agent) as runtime:
-            run = await runtime.submit("desk", "go")
-            assert (await run.wait()).output == "done"
-            (applied,) = await of(run, HookApplied)
-            assert not applied.failed
-            assert "hm" in str(applied.done)
-
-
-async def test_a_hook_has_bounded_time(tmp_path: Path) -> None:
-    class Slow(Hook):
-        timeout = 0.05
-
-        async def before_model(self, view: View) -> None:
-            await trio.sleep_forever()
-
-    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Slow()])) as runtime:
-        run = await runtime.submit("desk", "go")
-        with pytest.raises(RunFailed, match=r"hook Slow, before_model 0: it took longer than 0.05 s"):
-            await run.wait()
-
-
-async def test_a_hook_fails_the_run_with_its_reason(tmp_path: Path) -> None:
-    async with office(tmp_path, [asks(("add", {"n": 1}))], lambda world: [world.adder()]) as desk:
-        hook = BeforeTool(lambda view, call: Fail("that is not for you"))
-        async with desk.open(attrs.evolve(desk.agent(), hooks=[hook])) as runtime:
-            run = await runtime.submit("desk", "go")
-            with pytest.raises(RunFailed, match="that is not for you"):
-                await run.wait()
-            assert desk.world.effects == []
-
-
-@pytest.mark.parametrize(
-    ("does", "complaint"),
-    [
-        (lambda view: Drop(["nowhere"]), "no message 'nowhere' is shown"),
-        (lambda view: Replace(Human("nowhere", "x")), "no message 'nowhere' is shown"),
-        (lambda view: Replace(AI(view.messages[0].id, "x")), "must stay of its kind"),
-        (lambda view: Insert(Human(view.messages[0].id, "x")), "already"),
-        (lambda view: Insert(Human("", "x"), after="nowhere"), "nothing can stand behind it"),
-        (lambda view: Insert(call("add", n=1)) if view.index == 0 else Insert(Human("", "x")), "no answer"),
-        (lambda view: UseModel("nobody"), "no model called 'nobody'"),
-        (lambda view: Answer("x"), "no meaning in before_model"),
-        (lambda view: "text", "no meaning in before_model"),
-        (lambda view: Update({"nowhere": 1}), "there is no such state key"),
-        (lambda view: Insert("text"), "is not a message"),  # type: ignore[arg-type]
-    ],
-)
-async def test_what_cannot_be_done_fails_the_run_and_changes_nothing(
-    tmp_path: Path, does: Does, complaint: str
-) -> None:
-    def guarded(view: View) -> Asked:
-        asked = does(view)
-        if isinstance(asked, Insert) and isinstance(asked.message, AI):
-            return [asked, Insert(Human("", "behind it"))]
-        return asked
-
-    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Before(guarded)])) as runtime:
-        run = await runtime.submit("desk", "go")
-        with pytest.raises(RunFailed, match=complaint):
-            await run.wait()
-        assert (await run.state()).hooks.ops == ()
-
-
-async def test_a_call_is_never_parted_from_its_answer(tmp_path: Path) -> None:
-    def part(view: View) -> Asked:
-        return None if view.index == 0 else Drop([view.messages[1].id])
-
-    async with (
-        office(tmp_path, [asks(("add", {"n": 1}))], lambda world: [world.adder()]) as desk,
-        desk.open(attrs.evolve(desk.agent(), hooks=[Before(part)])) as runtime,
-    ):
-        run = await runtime.submit("desk", "go")
-        with pytest.raises(RunFailed, match="answers no call that is open"):
-            await run.wait()
-
-
-async def test_cancelling_does_not_wait_for_a_hook(tmp_path: Path) -> None:
-    begun = trio.Event()
-
-    class Endless(Hook):
-        async def before_model(self, view: View) -> None:
-            begun.set()
-            await trio.sleep_forever()
-
-    async with office(tmp_path, []) as desk, desk.open(attrs.evolve(desk.agent(), hooks=[Endless()])) as runtime:
-        run = await runtime.submit("desk", "go")
-        await begun.wait()
-        await run.cancel(by="maria")
-        assert (await runtime.wait_ended(run.id)).phase == "cancelled"
-
-
-async def test_a_shutdown_does_not_wait_for_a_hook_and_it_is_called_anew(tmp_path: Path) -> None:
-    begun = trio.Event()
-    calls: list[str] = []
-
-    class Endless(Hook):
-        async def before_model(self, view: View) -> None:
-            calls.append(view.run)
-            begun.set()
-            if len(calls) == 1:
-                await trio.sleep_forever()
-
-    async with office(tmp_path, ["done"]) as desk:
-        agent = attrs.evolve(desk.agent(), hooks=[Endless()])
-        async with desk.open(agent) as runtime:
-            run = await runtime.submit("desk", "go")
-            await begun.wait()
-        async with desk.open(agent) as runtime:
-            assert (await runtime.run(run.id).wait()).output == "done"
-        assert len(calls) == 2
-
-
-async def test_hooks_that_change_while_a_run_waits_are_drift_and_nobody_is_left_to_wait_for(tmp_path: Path) -> None:
-    """A call waits for hooks that the adopted definition no longer has."""
-
-    def raising(view: View, call: Call, result: CallResult) -> Asked:
-        raise RuntimeError("no")
-
-    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
-        async with desk.open(attrs.evolve(desk.agent(), hooks=[AfterTool(raising)])) as runtime:
-            run = await runtime.submit("desk", "go")
-            with pytest.raises(RunFailed):
-                await run.wait()
-        async with desk.open() as runtime:
-            await runtime.resume(run.id)
-            await runtime.adopt(run.id, by="maria")
-            assert (await runtime.run(run.id).wait()).output == "done"
-        assert desk.world.effects == ["add 1"]
-
-
-async def test_hooks_are_part_of_the_definition(tmp_path: Path) -> None:
-    class Named(Hook):
-        async def before_model(self, view: View) -> None:
-            return None
-
-    model = ScriptedModel([])
-    agent = Agent("a", model=model, hooks=[Named()])
-    assert "Named" in str(agent.definition.contract["hooks"])
-    assert agent.terms.hooks == ("before_model",)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"hooks": [object()]},
-        {"hooks": [Hook()]},
-        {"hooks": Before(lambda view: None)},
-        {"models": {"a": object()}},
-        {"models": {"": ScriptedModel([])}},
-        {"models": []},
-    ],
-)
-def test_what_is_no_hook_or_no_model_is_refused_at_once(given: dict[str, object]) -> None:
-    with pytest.raises(DefinitionError, match=r"hooks|models"):
-        Agent("a", model=ScriptedModel([]), **given)  # type: ignore[arg-type]

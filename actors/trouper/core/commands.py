@@ -139,6 +139,8 @@ def decide_approval(state: RunState, name: str, judgement: Judgement, *, now: in
         raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run is being cancelled")
     if state.control.overdue:
         raise ApprovalError(f"action {state.run}/{name} can no longer be decided: the run's deadline has passed")
+    if state.ended and action.phase is Phase.AWAITING:
+        raise ApprovalError(f"action {state.run}/{name} can be decided when its run is resumed: it has failed")
     raise ApprovalError(f"action {state.run}/{name} does not wait for a decision: it is {action.phase.value}")
 
 

@@ -100,7 +100,8 @@ class Hook:
 
     The hooks of an agent are called in the order of ``Agent(hooks=[...])``; each sees what those before it did. One
     that raises, or takes longer than its ``timeout``, fails the run with its error, resumably; but in `on_error` it
-    counts as having said nothing. A plain method runs in a thread of its own.
+    counts as having said nothing. A plain method runs in a thread of its own, which goes on when its time is up. One
+    object serves all runs of the agent, also at the same time.
 
     Attributes:
         timeout: Seconds that a call of a method may take.
