@@ -62,19 +62,7 @@ VALID = [
     '{"model":"m","messages":[{"role":"user","content":"ü\u2028"}]}'.encode(),
 ]
 
-IN_IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-
-
-def _strict(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
-
-
-VALID = [
-    _body(USER, tools=[_TOOL], tool_choice={"type": "function", "function": {"name": "add"}}),
-    _body(USER, tools=[_strict({"a": {"type": ["integer", "null"]}}, ["a"])]),
-    _body(USER, _asks(_tc()), {**_answers(), "content": [{"type": "text", "text": "hi"}]}),
-    _body({"role": "user", "content": [_IMAGE]}),
+INVALID = [
     (_body(USER, _asks(_tc("x"))), "at the end have no tool message"),
     (_body(USER, _asks(_tc("x")), USER), "have no tool message before it"),
     (_body(USER, _asks(_tc("x"), _tc("y")), _answers("x"), USER), "the calls y have no tool message"),
