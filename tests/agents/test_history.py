@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import attrs
 import pytest
 from tests.agents.office import Script, asks, of, office, pending, told
 
 from trouper import Base, Commands, HistoryRef, Run, Runtime, Task, UnknownRun
 from trouper.core.events import ModelRequested, RunStarted
+from trouper.runtime.histories import Histories
 
 
 async def follow(runtime: Runtime, text: str, *refs: HistoryRef) -> Run:
@@ -108,3 +111,26 @@ async def test_a_process_without_the_agent_reads_the_history(tmp_path: Path) -> 
         async with desk.commands() as commands:
             assert isinstance(commands, Commands)
             assert [m.role for m in await commands.history(second.id)] == ["human", "ai", "human", "ai"]
+
+
+async def test_an_auditor_sees_whether_a_run_started_from_what_it_says(tmp_path: Path) -> None:
+    async with office(tmp_path, ["one", "two"]) as desk, desk.open() as runtime:
+        first = await runtime.submit("desk", "hello")
+        await first.wait()
+        second = await follow(runtime, "more", await whole(first))
+        await second.wait()
+        state = await second.state()
+        histories = Histories(runtime.journal)
+        assert await histories.difference(state) is None
+        assert await histories.difference(await first.state()) is None
+        assert state.base is not None
+        (ref,) = state.base.refs
+        wrong = {
+            "is not what it started from": Base((attrs.evolve(ref, version=1),), state.base.chain, 2),
+            "which is not there|no run": Base((attrs.evolve(ref, run="01NOBODY"),), state.base.chain, 2),
+            "the digest": Base((ref,), b"another", 2),
+        }
+        for said_of_it, base in wrong.items():
+            told_of_it = await histories.difference(attrs.evolve(state, base=base))
+            assert told_of_it is not None
+            assert re.search(said_of_it, told_of_it)

@@ -13,6 +13,7 @@ from trouper import (
     Limits,
     Run,
     RunCancelled,
+    RunFailed,
     Runtime,
     SessionError,
     StepLimitExceeded,
@@ -24,7 +25,7 @@ from trouper.core.conversation import Message
 from trouper.core.conversation import text as text_of
 from trouper.core.events import ActionReceipted, ModelRequested, RunStarted, TurnGiven
 from trouper.errors import InvalidValue
-from trouper.testing import Reply
+from trouper.testing import Reply, Status
 
 IN_DOUBT = "In doubt: the runtime stopped while it ran"
 GATED: tuple[Reply | str, ...] = (asks(("send_email", {"to": "a"})), "mailed", "something else", "and more")
@@ -327,3 +328,49 @@ async def test_turns_start_from_one_reference_however_long_the_session(tmp_path:
         assert len(started.base.refs) == 1
         assert given.after is not None
         assert started.base.refs[0] == given.after
+
+
+async def test_behind_a_turn_that_fails_the_next_one_begins(tmp_path: Path) -> None:
+    script: Script = [Status(400), "two", "three"]
+    async with office(tmp_path, script, by_turn=False) as desk, desk.open() as runtime:
+        session = runtime.session("desk", "s")
+        runs = [await session.send(text) for text in ("one", "two", "three")]
+        with pytest.raises(RunFailed):
+            await runs[0].wait()
+        assert [(await run.wait()).output for run in runs[1:]] == ["two", "three"]
+        # What was asked stays, also without an answer.
+        assert shown(desk) == ["one", "two", "two", "three"]
+        with pytest.raises(SessionError, match="gone on"):
+            await runtime.resume(runs[0].id)
+
+
+async def test_the_last_turn_is_resumed_and_the_session_goes_on_behind_it(tmp_path: Path) -> None:
+    script: Script = [Status(400), "one", "two"]
+    async with office(tmp_path, script, by_turn=False) as desk, desk.open() as runtime:
+        session = runtime.session("desk", "s")
+        first = await session.send("one")
+        with pytest.raises(RunFailed):
+            await first.wait()
+        await runtime.resume(first.id, by="maria")
+        await first.wait()
+        await (await session.send("two")).wait()
+        assert shown(desk) == ["one", "one", "two"]
+        assert [turn.status for turn in (await session.state()).turns] == ["succeeded", "succeeded"]
+
+
+async def test_another_process_sends_while_this_one_drives(tmp_path: Path) -> None:
+    script: Script = [asks(("send_email", {"to": "a"})), "mailed", "two", "three"]
+    async with (
+        office(tmp_path, script, lambda world: [world.mailer()]) as desk,
+        desk.open() as runtime,
+        desk.commands() as elsewhere,
+    ):
+        first = await elsewhere.send("s", Task("desk", "one"))
+        (asked,) = await pending(runtime)
+        second = await elsewhere.send("s", Task("", "two"))
+        await until(runtime, second.run, "queued")
+        await runtime.approve(asked.action, by="maria")
+        assert (await runtime.run(second.run).wait()).output == "two"
+        third = await elsewhere.send("s", Task("", "three"))
+        assert (await runtime.run(third.run).wait()).output == "three"
+        assert (await runtime.run(first.run).result()).status == "succeeded"

@@ -19,6 +19,7 @@ from trouper.cli.plain import plain
 from trouper.cli.text import clean, count
 from trouper.core import replay as rules
 from trouper.errors import JournalCorrupt, UnknownEvent
+from trouper.runtime.histories import Histories
 from trouper_journal import Journal, Problem, Verification
 
 _GRADES = {
@@ -95,6 +96,7 @@ def _problem_text(problem: Problem) -> str:
 
 @define
 class _Replayed:
+    histories: Histories
     runs: int = 0
     events: int = 0
     differences: int = 0
@@ -106,12 +108,13 @@ class _Replayed:
 def replay(output: Output, /, journal: Path, run_id: str | None) -> Exit:
     """Check that the rules would take a run's recorded steps.
 
-    Folds the run again, or every run where none is named. Exit code 1 if anything differs.
+    Folds the run again, or every run where none is named, and looks whether what it started from is what it was. Exit
+    code 1 if anything differs.
     """
 
     async def main() -> Exit:
-        total = _Replayed()
         async with opened(journal) as opened_journal:
+            total = _Replayed(Histories(opened_journal))
             if run_id is not None:
                 names = [await find_run(opened_journal, run_id)]
             else:
@@ -138,8 +141,10 @@ async def _replay(output: Output, journal: Journal, name: str, total: _Replayed)
     except (UnknownEvent, JournalCorrupt) as error:
         problem = str(error)
     else:
-        difference = rules.check(name, events)[1]
-        if difference is not None:
+        state, difference = rules.check(name, events)
+        if difference is None:
+            problem = await total.histories.difference(state)
+        else:
             version = difference.version
             named = ", ".join(difference.expected) or "nothing"
             problem = f"version {version} is {difference.recorded}, where the rules name {named}"

@@ -14,6 +14,7 @@ from trouper.core.evolve_actions import change_action
 from trouper.core.folding import advanced, changed
 from trouper.core.session import Compaction, Turn
 from trouper.core.state import Action, Decision, Phase, RunState, Usage, known
+from trouper_journal import Erased
 
 
 def _given(state: RunState, event: ev.TurnGiven) -> RunState:
@@ -76,7 +77,8 @@ def _compacted(state: RunState, event: ev.ContextCompacted) -> RunState:
             budget = attrs.evolve(budget, cost=budget.cost + event.cost)
     base = Base(event.kept) if event.kept or summary is not None else None
     turn = _with(state, done, asked=asked, unpriced=asked if event.cost is None else 0)
-    return advanced(state, turn=turn, base=base, usage=usage, budget=budget)
+    erased = state.erased or isinstance(event.summary, Erased)
+    return advanced(state, turn=turn, base=base, usage=usage, budget=budget, erased=erased)
 
 
 def lead_of(state: RunState) -> Message | None:

@@ -130,6 +130,23 @@ class Histories:
         count = sum(len(piece.messages) for piece in await self.pieces(base.refs))
         return Base(tuple(refs), base_chain(chain, refs), count)
 
+    async def difference(self, state: RunState) -> str | None:
+        """What a run's history is not any more, in words; None where it is what was pinned, or cannot be told."""
+        base, lead = state.base, lead_of(state)
+        if base is None or not base.pinned or state.erased or not state.salt:
+            return None
+        for ref in base.refs:
+            try:
+                segment = await self.segment(ref.run, ref.version)
+            except UnknownRun as error:
+                return f"it starts from what is not there: {error}"
+            if segment.erased:
+                return None
+            if ref_digest(segment, ref) != ref.digest:
+                return f"what run {ref.run} held up to version {ref.version} is not what it started from"
+        chain = b"" if lead is None else extend_chain(b"", state.salt, lead)
+        return None if base_chain(chain, base.refs) == base.chain else "the digest of what it started from differs"
+
     def _keep(self, segment: Segment) -> None:
         self._kept[segment.run, segment.version] = segment
         self._messages += _weight(segment)
