@@ -55,9 +55,7 @@ def after_receipt(state: RunState, name: str) -> RunState:
     action = state.action(name)
     if action is None or action.phase is Phase.CLOSED or action.gate == "output":
         return state
-    done = state.answer.receipts
-    receipts = {**done, action.tool: done.get(action.tool, 0) + 1}
-    return changed(state, answer=attrs.evolve(state.answer, receipts=receipts))
+    return changed(state, answer=state.answer.receipted(action.tool))
 
 
 def after_resume(state: RunState) -> RunState:
