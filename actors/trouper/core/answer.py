@@ -40,7 +40,7 @@ class Answer:
 
     def receipted(self, tool: str) -> Answer:
         """How it stands once another call of that tool has done what was asked."""
-        # Each receipt of each run comes by here: attrs.evolve would take three times as long.
+        # Each receipt of each run comes by here: attrs.evolve would take nearly twice as long.
         receipts = {**self.receipts, tool: self.receipts.get(tool, 0) + 1}
         return Answer(
             receipts, self.index, self.verdict, self.value, self.action, self.told, self.rejections, self.refused
