@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,22 @@ async def test_another_process_steers_a_run_on_disk(tmp_path: Path) -> None:
         desk.go.set()
         await run.wait()
         assert asked(model.requests[1])[-1] == "From elsewhere."
+
+
+@pytest.mark.parametrize("checkpoints", range(6))
+async def test_case_04_words_cut_off_on_their_way_are_said_once(checkpoints: int) -> None:
+    """Whoever is cancelled while they say something does not know whether it was heard: they say it again."""
+    desk, model = Desk(), ScriptedModel([call("watch"), "done"])
+    async with house() as place, place.open(desk.agent(model)) as runtime:
+        run = await runtime.submit("desk", "Go.")
+        await desk.began.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(run.steer, "Be brief.", by="maria", command_id="c1"))
+            for _ in range(checkpoints):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        await run.steer("Be brief.", by="maria", command_id="c1")
+        desk.go.set()
+        await run.wait()
+        assert len(await of(run, RunSignalled)) == 1
+        assert asked(model.requests[1]) == ["Go.", "watched", "Be brief."]

@@ -57,3 +57,9 @@ async def adopt(commands: Commands, desk: Desk, run: str, by: Principal) -> bool
         except VersionConflict:
             continue
         return True
+
+
+async def adopt_all(commands: Commands, desk: Desk, run: str, by: Principal) -> list[str]:
+    """Adopt today's definitions for a run and all runs below it; those for which there was anything to adopt."""
+    below = [child.run for child in await commands.children(run) if not child.ended]
+    return [each for each in (run, *below) if await adopt(commands, desk, each, by)]

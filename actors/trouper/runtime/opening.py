@@ -1,15 +1,25 @@
-"""What a runtime is opened with, checked: its agents, and the secrets of their tools."""
+"""What a runtime is opened with, checked, and what it is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from attrs import frozen
 
+from trouper._clock import Clock, SystemClock
+from trouper._ids import Entropy, SystemEntropy
 from trouper.agent import Agent
-from trouper.errors import DefinitionError, InvalidValue
+from trouper.core.events import DriverStarted
+from trouper.errors import DefinitionError, InvalidValue, UnknownAgent
+from trouper.runtime.billing import check_prices
+from trouper.runtime.commands import Commands
+from trouper.runtime.desk import Desk
+from trouper.runtime.ledger import Ledgers
+from trouper.runtime.options import RuntimeOptions
+from trouper.runtime.stage import Stage
 from trouper.sub_agents import SubAgent
-from trouper_journal import Value
+from trouper_journal import Journal, Value
 
 
 def by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
@@ -77,3 +87,55 @@ class KnownSecrets:
 
     def __repr__(self) -> str:
         return "<secrets>"
+
+
+def known_agent(agents: Mapping[str, Agent], name: object) -> None:
+    """Refuse an agent that nobody gave to the runtime.
+
+    Raises:
+        UnknownAgent: There is none of that name.
+    """
+    if not isinstance(name, str) or name not in agents:
+        names = ", ".join(agents) or "none"
+        raise UnknownAgent(f"no agent called {name!r} is registered here; agents: {names}")
+
+
+@asynccontextmanager
+async def furnished(
+    journal: Journal,
+    agents: Sequence[Agent],
+    *,
+    secrets: Mapping[str, str] | None,
+    clock: Clock | None,
+    entropy: Entropy | None,
+    options: RuntimeOptions | None,
+) -> AsyncIterator[tuple[Commands, Desk, Stage]]:
+    """Take the journal, and open all that a runtime is made of; see `Runtime.over`."""
+    options = options or RuntimeOptions()
+    clock = clock or SystemClock()
+    entropy = entropy or SystemEntropy()
+    known = by_name(agents)
+    check_prices(known, options.prices)
+    async with journal.drive(options.node) as fence:
+        stage = Stage(options.max_active, options.drain)
+        # The epoch in each record's meta leads here, to the process that wrote it.
+        await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
+        commands = Commands(journal, clock, entropy, Toolboxes(known).validate)
+        desk = Desk(
+            journal=journal,
+            histories=commands.histories,
+            ledgers=Ledgers(commands.state, commands.below),
+            rulebook=commands.rulebook,
+            policies=options.approvals,
+            fence=fence,
+            clock=clock,
+            random=entropy.fraction,
+            agents=known,
+            secrets=KnownSecrets(secrets or {}),
+            drift=options.drift,
+            audience=stage,
+            authorize=options.authorize,
+            prices=options.prices,
+        )
+        async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
+            yield commands, desk, stage

@@ -11,23 +11,22 @@ from typing import Any, Literal, final
 from attrs import define
 
 from trouper._clock import Clock, SystemClock
-from trouper._ids import Entropy, SystemEntropy, ulid
+from trouper._ids import Entropy, ulid
 from trouper.agent import Agent
 from trouper.approvals import Scope
 from trouper.core.budget import Raise
 from trouper.core.commands import Judgement, Verdict, split_action_id
 from trouper.core.conversation import Message
-from trouper.core.events import REGISTRY, DriverStarted, Limits, Principal
+from trouper.core.events import REGISTRY, Limits, Principal
 from trouper.core.fork import WhatIf
 from trouper.core.state import Action, RunState
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
-from trouper.runtime.adopting import adopt
+from trouper.runtime.adopting import adopt_all
 from trouper.runtime.billing import check_price, check_prices
 from trouper.runtime.commands import Commands, PendingApproval
 from trouper.runtime.desk import Desk
-from trouper.runtime.ledger import Ledgers
-from trouper.runtime.opening import KnownSecrets, Toolboxes, by_name
+from trouper.runtime.opening import by_name, furnished, known_agent
 from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.plan_output import typed_output
 from trouper.runtime.run import Run
@@ -115,34 +114,12 @@ class Runtime:
             DefinitionError: As for `open`.
             JournalError: The journal cannot be written.
         """
-        options = options or RuntimeOptions()
-        clock = clock or SystemClock()
-        entropy = entropy or SystemEntropy()
-        known = by_name(agents)
-        check_prices(known, options.prices)
-        async with journal.drive(options.node) as fence:
-            stage = Stage(options.max_active, options.drain)
-            # The epoch in each record's meta leads here, to the process that wrote it.
-            await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
-            commands = Commands(journal, clock, entropy, Toolboxes(known).validate)
-            desk = Desk(
-                journal=journal,
-                histories=commands.histories,
-                ledgers=Ledgers(commands.state, commands.below),
-                rulebook=commands.rulebook,
-                policies=options.approvals,
-                fence=fence,
-                clock=clock,
-                random=entropy.fraction,
-                agents=known,
-                secrets=KnownSecrets(secrets or {}),
-                drift=options.drift,
-                audience=stage,
-                authorize=options.authorize,
-                prices=options.prices,
-            )
-            async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
-                yield Runtime(journal, commands, desk, stage)
+        async with furnished(journal, agents, secrets=secrets, clock=clock, entropy=entropy, options=options) as (
+            commands,
+            desk,
+            stage,
+        ):
+            yield Runtime(journal, commands, desk, stage)
 
     # ---- asking
 
@@ -175,7 +152,7 @@ class Runtime:
             JournalError: The journal could not be written.
         """
         self._check()
-        self._known_agent(agent)
+        known_agent(self._desk.agents, agent)
         options = SubmitOptions() if options is None else options
         if limits is not None:
             check_price(self._desk.agents[agent], limits, self._desk.prices)
@@ -223,7 +200,7 @@ class Runtime:
             UnknownAgent: No agent of that name was given to this runtime.
             InvalidValue: The id is none.
         """
-        self._known_agent(agent)
+        known_agent(self._desk.agents, agent)
         name = ulid(self._desk.clock.now(), self.commands.entropy) if id is None else id
         stream_of(name)
         return Session(self, agent, name)
@@ -344,12 +321,7 @@ class Runtime:
         await self._stage.admit(run)
 
     async def steer(
-        self,
-        run: str,
-        input: str | Sequence[Message],
-        *,
-        by: Principal | str = "",
-        command_id: str | None = None,
+        self, run: str, input: str | Sequence[Message], *, by: Principal | str = "", command_id: str | None = None
     ) -> None:
         """Say something to a run under way. It hears it, in order, before it next asks its model; see `Run.steer`.
 
@@ -395,10 +367,8 @@ class Runtime:
             UnknownAgent: Its agent is not registered here.
         """
         self._check()
-        below = [child.run for child in await self.commands.children(run) if not child.ended]
-        for each in (run, *below):
-            if await adopt(self.commands, self._desk, each, principal(by)):
-                await self._stage.admit(each)
+        for each in await adopt_all(self.commands, self._desk, run, principal(by)):
+            await self._stage.admit(each)
 
     # ---- looking
 
@@ -422,11 +392,6 @@ class Runtime:
     def active(self) -> int:
         """How many runs are in memory."""
         return self._stage.active
-
-    def _known_agent(self, agent: str) -> None:
-        if not isinstance(agent, str) or agent not in self._desk.agents:
-            names = ", ".join(self._desk.agents) or "none"
-            raise UnknownAgent(f"no agent called {agent!r} is registered here; agents: {names}")
 
     def _check(self) -> None:
         if self._stage.failure is not None:
