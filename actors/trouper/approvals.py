@@ -336,7 +336,8 @@ class Scope:
     Attributes:
         arguments: Arguments that must be these, others may be anything; None for exactly this call's, ``{}`` for any.
         agent: The agent that may call; None for this call's, ``*`` for any.
-        run: Whether it is for this call's run alone, with all below it.
+        run: Whether it is for this call's run alone: its root, with all below that.
+        session: Whether it is for the runs of this call's session alone, with all below them.
         until: When it ends: a time with its zone, or ns UTC; None for never.
         uses: How many further calls it lets run; None for any number.
 
@@ -348,6 +349,7 @@ class Scope:
     arguments: Mapping[str, Value] | None = None
     agent: str | None = None
     run: bool = False
+    session: bool = False
     until: int | None = field(default=None, converter=_until)
     uses: int | None = None
 

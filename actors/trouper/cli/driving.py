@@ -129,7 +129,7 @@ class _Watcher:
     _narrator: Narrator = field(factory=Narrator, init=False)
     _start: int | None = field(default=None, init=False)
     _drift: tuple[str, ...] | None = field(default=None, init=False)
-    _told: set[tuple[str, Phase, int]] = field(factory=set, init=False)
+    _told: set[str] = field(factory=set, init=False)
     _result: RunResult | None = field(default=None, init=False)
     _failure: TrouperError | None = field(default=None, init=False)
 
@@ -189,7 +189,9 @@ class _Watcher:
     def _ask_of(self, state: RunState) -> None:
         """Ask for what a run waits for, if that was not asked before."""
         for action in (*state.awaiting, *state.in_doubt):
-            asked = (f"{state.run}/{action.action}", action.phase, max(action.request, action.attempt))
+            asked = f"{state.run}/{action.action} {action.phase} {max(action.request, action.attempt)}"
+            # Somebody's vote, or other arguments, make it another question to whoever has still to decide.
+            asked += f" {action.digest.hex()} {len(action.consent.votes)}"
             if asked not in self._told and not state.ended:
                 self._told.add(asked)
                 self._ask(state, action)

@@ -62,6 +62,8 @@ def scope_text(event: RuleAdded | StandingRule, limit: int | None) -> str:
     parts.append("any agent" if event.agent is None else f"agent {clean(event.agent)}")
     if event.root is not None:
         parts.append(f"run {clean(event.root)}")
+    if event.session is not None:
+        parts.append(f"session {clean(event.session)}")
     if event.uses is not None:
         parts.append(count(event.uses, "use"))
     if event.until is not None:

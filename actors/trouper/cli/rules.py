@@ -34,6 +34,7 @@ class Remembering(TypedDict):
     uses: int | None
     until: str | None
     this_run: bool
+    this_session: bool
     any_agent: bool
 
 
@@ -43,6 +44,7 @@ _OPTIONS = (
     click.option("--uses", type=click.IntRange(min=1), help="With --remember: for so many further calls."),
     click.option("--until", metavar="MOMENT", help="With --remember: ISO 8601 with a time zone."),
     click.option("--this-run", is_flag=True, help="With --remember: for this run alone, with all below it."),
+    click.option("--this-session", is_flag=True, help="With --remember: for the runs of its session alone."),
     click.option("--any-agent", is_flag=True, help="With --remember: for whichever agent calls."),
 )
 
@@ -60,15 +62,16 @@ def scope_of(given: Remembering) -> Scope | None:
     Raises:
         UsageError: A scope without ``--remember``, or an option that cannot be meant.
     """
-    narrowed = any((given["like"], given["uses"], given["until"], given["this_run"], given["any_agent"]))
+    flags = (given["this_run"], given["this_session"], given["any_agent"])
     if not given["remember"]:
-        if narrowed:
-            raise UsageError("--like, --uses, --until, --this-run and --any-agent go with --remember")
+        if any(flags) or any(given[name] is not None for name in ("like", "uses", "until")):
+            raise UsageError("--like, --uses, --until, --this-run, --this-session and --any-agent go with --remember")
         return None
     return Scope(
         arguments=None if given["like"] is None else json_arguments("--like", given["like"]),
         agent="*" if given["any_agent"] else None,
         run=given["this_run"],
+        session=given["this_session"],
         until=None if given["until"] is None else _moment(given["until"]),
         uses=given["uses"],
     )

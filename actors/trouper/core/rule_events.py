@@ -26,6 +26,7 @@ class RuleAdded:
         arguments: Arguments that must be these; what is not named here may be anything.
         agent: The agent that may call it, or None for any.
         root: The run, with all below it, that it is for; None for any.
+        session: The session whose runs, with all below them, it is for; None for any run.
         until: When it ends (ns UTC), or None.
         uses: How many calls it lets run, or None for any number.
         by: Who made it, and whose approval it stands for.
@@ -39,6 +40,7 @@ class RuleAdded:
     arguments: Content[dict[str, Value]]
     agent: str | None = None
     root: str | None = None
+    session: str | None = None
     until: int | None = None
     uses: int | None = None
     by: Content[Principal | None] = None

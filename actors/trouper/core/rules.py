@@ -25,6 +25,7 @@ class StandingRule:
         identity: Digest of what the tool promised then; a tool that changed since is another one.
         agent: The agent that it is for; None for any.
         root: The run, with all below it, that it is for; None for any.
+        session: The session whose runs, with all below them, it is for; None for any run.
         until: When it ends (ns UTC); None for never.
         uses: How many calls it lets run; None for any number.
         arguments: Arguments that must be these; None where they were erased, and then it fits no call.
@@ -41,6 +42,7 @@ class StandingRule:
     identity: bytes
     agent: str | None
     root: str | None
+    session: str | None
     until: int | None
     uses: int | None
     arguments: Mapping[str, Value] | None
@@ -79,9 +81,11 @@ class Planned:
 
     Attributes:
         action: Its full id.
+        session: The session that its root run has a turn in, if any.
     """
 
     action: str
+    session: str | None
     agent: str
     tool: str
     identity: bytes
@@ -120,6 +124,7 @@ def _added(event: RuleAdded) -> StandingRule:
         identity=event.identity,
         agent=event.agent,
         root=event.root,
+        session=event.session,
         until=event.until,
         uses=event.uses,
         arguments=None if isinstance(event.arguments, Erased) else event.arguments,
@@ -159,6 +164,7 @@ def _fits(rule: StandingRule, call: Planned) -> bool:
         and rule.identity == call.identity
         and rule.agent in {None, call.agent}
         and rule.root in {None, root}
+        and rule.session in {None, call.session}
         and rule.arguments is not None
         and all(name in call.arguments and _same(value, call.arguments[name]) for name, value in rule.arguments.items())
     )

@@ -80,7 +80,9 @@ class Gatekeeper:
     async def _by_rules(self, state: RunState, call: ProposedCall, identity: bytes, ruling: Ruling) -> Leave:
         """A standing rule is the approval of whoever made it: as many of them as the quorum, and nobody is asked."""
         book = await self.desk.rulebook.read()
-        planned = Planned(call.action, call.agent, call.tool, identity, call.arguments)
+        narrow = any(rule.session is not None for rule in book.rules.values())
+        session = await self.desk.rulebook.session_of(state) if narrow else None
+        planned = Planned(call.action, session, call.agent, call.tool, identity, call.arguments)
         taken = [(rule, f"{state.run}/{each.action}") for each in state.batch for rule in each.consent.grounds.rules]
         consent = Consent(ruling.grounds, people=ruling.people)
         chosen: dict[str, StandingRule] = {}

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from trouper.approvals import Scope
 from trouper.core.commands import Judgement, find_action
+from trouper.core.family import root_of
 from trouper.core.rule_events import APPROVALS, RuleAdded
 from trouper.core.rules import may_add
 from trouper.core.state import Action, RunState
@@ -55,13 +56,20 @@ class Remembered:
             identity=action.identity,
             arguments=self._arguments(name, action),
             agent=None if self.scope.agent == "*" else self.scope.agent or state.agent,
-            root=state.run.partition("~")[0] if self.scope.run else None,
+            root=root_of(state.run) if self.scope.run else None,
+            session=await self._session(name, state) if self.scope.session else None,
             until=self.scope.until,
             uses=self.scope.uses,
             by=by,
             reason=self.judgement.reason,
         )
         return [Write(APPROVALS, [added], expected=book.version)]
+
+    async def _session(self, name: str, state: RunState) -> str:
+        session = await self.book.session_of(state)
+        if session is None:
+            raise ApprovalError(f"action {name}: its run is in no session that a scope could be for")
+        return session
 
     def _arguments(self, name: str, action: Action) -> dict[str, Value]:
         """The arguments that calls like this one must share with it."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
+from trouper.core.events import RunSubmitted
+from trouper.core.family import root_of
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import Book, evolve_book
+from trouper.core.state import RunState
 from trouper_journal import Journal
 
 _PAGE = 500
@@ -41,3 +44,20 @@ class RuleBook:
         if book.version > self._book.version:
             self._book = book
         return book
+
+    async def session_of(self, state: RunState) -> str | None:
+        """The session that a run belongs to by its root; None where there is none.
+
+        Raises:
+            JournalError: The root's stream cannot be read.
+        """
+        if state.turn is not None:
+            return state.turn.place.session
+        root = root_of(state.run)
+        if root == state.run:
+            return None
+        for record in await self._journal.read_page(f"run/{root}", after=0, limit=1):
+            submitted = self._journal.registry.decode(record)
+            if isinstance(submitted, RunSubmitted) and submitted.turn is not None:
+                return submitted.turn.session
+        return None
