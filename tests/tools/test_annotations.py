@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
+import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotReq
 import attrs
 import pydantic
 import pytest
+import typing_extensions
 
 from trouper import Agent, DefinitionError, SchemaError
 from trouper.errors import ArgumentsError
@@ -122,6 +124,19 @@ def test_a_dataclass_that_holds_attrs_is_described_by_what_can_be_sent() -> None
         made.bind('{"value": {"room": "a", "span": {"start": "soon"}}}')
     with pytest.raises(ArgumentsError, match=r"value\.paid: is not a field here"):
         made.bind('{"value": {"room": "a", "span": {"start": "2026-11-30"}, "paid": 1}}')
+
+
+class Node(typing_extensions.TypedDict):
+    name: str
+    rest: NotRequired[list[Node]]
+
+
+def test_a_typed_dict_may_hold_others_of_its_kind() -> None:
+    made = taking(Node)
+    tree = {"name": "a", "rest": [{"name": "b"}]}
+    assert made.bind(json.dumps({"value": tree})).values["value"] == tree
+    with pytest.raises(ArgumentsError, match=r"value\.rest\[0\]\.nam: is not a field here"):
+        made.bind('{"value": {"name": "a", "rest": [{"name": "b", "nam": 1}]}}')
 
 
 def test_local_classes_may_name_each_other_in_string_annotations() -> None:

@@ -84,6 +84,8 @@ class Bridge:
         return Annotated[cls, _FieldsSchema(self, cls, annotation, fields, bound)]
 
     def _typed_dict(self, annotation: Any) -> Any:
+        if annotation in self.within:
+            return annotation
         inner = attrs.evolve(self, within=(*self.within, annotation))
         fields = {name: inner.over(part) for name, part in self._hints(annotation).items()}
         # PEP 655 markers stand in the hints; what is unmarked follows the class's total, inherited keys too.
