@@ -7,6 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from trouper.core import action_events as ev
+from trouper.core import wording
 from trouper.core.approvals import NO_CONSENT, NO_GROUNDS, Consent
 from trouper.core.conversation import ToolMessage
 from trouper.core.effects import Effect
@@ -100,7 +101,7 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
             id=f"{state.run}/{action.action}",
             call_id=f"{state.run}/{action.action}",
             name=action.tool,
-            content=action.parts or action.text,
+            content=action.parts or action.text or ("" if action.phase is Phase.CLOSED else wording.left_open(action)),
             status="ok" if action.ok else "error",
         )
         for action in ordered

@@ -163,7 +163,7 @@ def cancelled(state: RunState) -> str:
 
 def _cause(state: RunState) -> str:
     if state.cancel is None:
-        return "the run's time is up" if state.budget.refused is not None else "the run's deadline passed"
+        return "the run's deadline passed" if state.control.overdue else "the run's time is up"
     by = f" by {state.cancel.by.id}" if state.cancel.by else ""
     return f"the run was cancelled{by}" + (f": {state.cancel.reason}" if state.cancel.reason else "")
 
@@ -196,6 +196,13 @@ def not_again(action: Action, state: RunState) -> str:
     said = f" ({action.text})" if action.text else ""
     why = _CAUSES.get(action.cause or "", "it was interrupted")
     return f"Did not take effect: {why}{said}, and {_cause(state)}."
+
+
+def left_open(action: Action) -> str:
+    """A call that was open when its run failed."""
+    if action.attempt == 0:
+        return NOT_STARTED
+    return "Cut short: the run failed meanwhile."
 
 
 def cut_short(action: Action, state: RunState) -> str:
