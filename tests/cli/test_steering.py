@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from tests.cli.agents import asker
 from tests.cli.conftest import Journals
 from tests.cli.program import called, complaint, daemon, objects, ok, ok_called, one_object
 
-from trouper import DeadlineExceeded, Runtime, SubmitOptions
+from trouper import Agent, DeadlineExceeded, Runtime, SubmitOptions
+from trouper.testing import ScriptedModel, call
+from trouper.timers import wait_until
 
 
 def test_a_paused_and_steered_run_goes_on_in_the_next_daemon(tmp_path: Path, journals: Journals) -> None:
@@ -68,6 +71,35 @@ def test_a_run_past_its_deadline_goes_on_when_it_is_given_more_time(tmp_path: Pa
     assert "has time until 2231-01-01" in said
     assert "lets the run take its time until 2231-01-01" in ok_called("show", journal, run)
     assert "without end" in ok_called("extend", journal, run, "--until", "never")
+
+
+def test_what_a_run_waits_for_is_told_with_its_moment(tmp_path: Path) -> None:
+    """One is to start, and one to wake, in a time that no test lives to see."""
+    journal = tmp_path / "agents.db"
+
+    async def main() -> tuple[str, str]:
+        model = ScriptedModel([call("wait_until", time="2231-05-01T00:00:00Z")])
+        async with Runtime.open(journal, [asker, Agent("sleeper", tools=[wait_until], model=model)]) as runtime:
+            options = SubmitOptions(
+                start_at=dt.datetime(2231, 3, 1, tzinfo=dt.UTC), deadline=dt.datetime(2231, 4, 1, tzinfo=dt.UTC)
+            )
+            later = await runtime.submit("asker", "go", options=options)
+            sleeps = await runtime.submit("sleeper", "go")
+            async with runtime.journal.news() as news:
+                while (await sleeps.result()).status != "sleeping":
+                    await news.wait()
+            return later.id, sleeps.id
+
+    later, sleeps = trio.run(main)
+    story = ok_called("show", journal, later)
+    assert "not before 2231-03-01" in story
+    assert "It starts at 2231-03-01" in story
+    assert "It must have ended by 2231-04-01" in story
+    story = ok_called("show", journal, sleeps)
+    assert "0.0 sleeps until 2231-05-01" in story
+    assert "wait_until (0.0) sleeps until 2231-05-01" in story
+    labels = {each["run"]: each["label"] for each in objects(ok_called("runs", journal, "--json"))}
+    assert labels == {later: "scheduled", sleeps: "sleeping"}
 
 
 def test_what_cannot_be_is_at_odds_with_what_is_there(tmp_path: Path, journals: Journals) -> None:

@@ -276,3 +276,21 @@ async def test_case_04_words_cut_off_on_their_way_are_said_once(checkpoints: int
         await run.wait()
         assert len(await of(run, RunSignalled)) == 1
         assert asked(model.requests[1]) == ["Go.", "watched", "Be brief."]
+
+
+async def test_many_who_speak_at_once_are_all_heard_in_one_order() -> None:
+    desk, model = Desk(), ScriptedModel([call("watch"), "done"])
+    async with house() as place, place.open(desk.agent(model)) as runtime:
+        run = await runtime.submit("desk", "Go.")
+        await desk.began.wait()
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(
+                    partial(place.commands.steer, run.id, f"{number % 10}", by=MARIA, command_id=f"c{number % 10}")
+                )
+        desk.go.set()
+        await run.wait()
+        signals = await of(run, RunSignalled)
+        stored = [str(event.messages[0].content) for event in signals if isinstance(event.messages, tuple)]
+        assert sorted(stored) == [str(number) for number in range(10)]
+        assert asked(model.requests[1])[2:] == stored

@@ -109,6 +109,7 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
         yield typed(
             command_line("run", Path("FILE:AGENT"), "--journal", str(journal), "--resume", state.run, "--adopt")
         )
+    yield from _moments(state)
     if state.control.pause is not None and not state.ended:
         yield styled("It is paused, and goes on with:")
         yield typed(command_line("resume", journal, state.run, "--as", system_user()))
@@ -129,6 +130,19 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     if (answer := answer_text(state)) is not None:
         yield styled("Output:" if state.answer.verdict == "accepted" else "Answer:", "bold")
         yield _indented(styled(clean(answer, keep="\n\t")))
+
+
+def _moments(state: RunState) -> Iterator[Text]:
+    """The moments that it waits for, or has to be done by."""
+    if state.ended:
+        return
+    if not state.started and state.control.start_at is not None:
+        yield styled(f"It starts at {moment(state.control.start_at)}.")
+    for action in state.batch:
+        if action.sleep is not None and action.sleep.told is None:
+            yield styled(f"{clean(action.tool)} ({action.action}) sleeps until {moment(action.sleep.until)}.")
+    if state.control.deadline is not None:
+        yield styled(f"It must have ended by {moment(state.control.deadline)}.")
 
 
 def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
