@@ -43,7 +43,7 @@ class AuthorizeRequest:
         permissions: What the tool asks for; the run has all of it.
         grants: What the run was granted.
         by: Who submitted the run; None where nobody said.
-        approved_by: Who approved the call; None where nobody had to.
+        approved_by: Who approved the call, the last of them where several had to; None where nobody did.
     """
 
     run: str
