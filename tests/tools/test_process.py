@@ -31,5 +31,7 @@ trio.run(main)
 
 def test_a_hanging_thread_does_not_keep_the_process_alive() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == ("Failed(kind='timeout', message='it timed out and may still take effect', left=True)\n")
+    assert done.stdout == (
+        "Failed(kind='timeout', message='it timed out and may still take effect', left=True, retry_after=None)\n"
+    )
     assert done.stderr == ""
