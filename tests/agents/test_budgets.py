@@ -391,3 +391,24 @@ async def test_the_model_is_told_once_when_something_runs_out(tmp_path: Path) ->
 def test_limits_that_cannot_be_meant_are_refused(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         Limits(**wrong)  # type: ignore[arg-type]
+
+
+async def test_a_limit_throws_nothing_away_where_a_structured_output_is_wanted(tmp_path: Path) -> None:
+    """Two turns are allowed, three are asked for; the last of them in the middle of a batch."""
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    batch = asks(("add", {"n": 2}), ("add", {"n": 3}), ("add", {"n": 4}))
+    script: list[Answer] = [asks(("add", {"n": 1})), batch, asks(("add", {"n": 5})), '{"sum": 6}']
+    async with office(tmp_path, script, lambda world: [world.adder()]) as desk:
+        agent = attrs.evolve(desk.agent(), output=schema)
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "Add up.", limits=Limits(max_model_calls=2, max_tool_calls=3))
+            with pytest.raises(BudgetExceeded) as caught:
+                await run.wait()
+            result = result_of(caught.value)
+            assert sorted(desk.world.effects) == ["add 1", "add 2", "add 3"]
+            assert (result.spent.model_calls, result.spent.tool_calls, result.output) == (2, 3, None)
+            assert [message.role for message in result.messages] == ["human", "ai", "tool", "ai", *["tool"] * 3]
+            assert result.messages[-1].content == "Not started: the limit of 3 tool calls is reached."
+            await run.raise_limit(Raise(model_calls=2, tool_calls=1), by="maria")
+            assert (await run.wait()).output == {"sum": 6}
+            assert desk.world.effects[-1] == "add 5"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from tests.agents.office import AnyTool, World, of, office, until
 from tests.agents.test_sub_agents import agent, answers, scripted
 
 from trouper import Agent, BudgetExceeded, Limits, Raise, TrouperError
-from trouper.core.events import BudgetRaised, BudgetRefused, ChildFinished, ModelRequested
+from trouper.core.events import BudgetRaised, BudgetRefused, ChildFinished, ModelRequested, ModelResponded
+from trouper.core.exchange import ModelConfig
 from trouper.runtime.results import RunResult
 from trouper.testing import call, calls
 from trouper.testing._scripted import Step
@@ -165,3 +167,24 @@ async def test_a_tree_without_shared_limits_reserves_and_records_nothing(tmp_pat
         assert (result.spent.model_calls, result.spent.tool_calls) == (14, 12)
         assert result.spent.by_tool == {"ann": 1, "bob": 1, "add": 10}
         assert [event.reserve for event in await of(runtime.run(f"{run.id}~0.0"), ModelRequested)] == [None] * 6
+
+
+async def test_what_others_have_reserved_is_waited_for_and_not_refused(tmp_path: Path) -> None:
+    """The tokens do for both children one after the other, and not for what both might take at once."""
+    add = World(tmp_path / "effects").adder()
+    both = [attrs.evolve(worker(name, add, turns=2), config=ModelConfig(max_tokens=1000)) for name in ("ann", "bob")]
+    top = attrs.evolve(
+        agent("top", BOTH, "Fine.", tools=[each.as_tool() for each in both]), config=ModelConfig(max_tokens=1000)
+    )
+    async with office(tmp_path, done=False) as desk, desk.open(top, *both) as runtime:
+        run = await runtime.submit("top", "go", limits=Limits(max_tokens=1700))
+        result = await run.wait()
+        assert (result.output, result.spent.tokens) == ("Fine.", 15 * 8)
+        out = 0
+        most = 0
+        events = [event for name in ("~0.0", "~0.1") for event in await runtime.run(run.id + name).events()]
+        for _, event in sorted(events, key=lambda entry: entry[0].position):
+            out += isinstance(event, ModelRequested) - isinstance(event, ModelResponded)
+            most = max(most, out)
+        # Never both at once.
+        assert most == 1

@@ -26,6 +26,9 @@ Load: TypeAlias = Callable[[str], Awaitable[RunState]]
 Runs: TypeAlias = Callable[[str], Awaitable[list[str]]]
 """The ids of all runs below a root."""
 
+Ring: TypeAlias = Callable[[str], None]
+"""Has a run take another turn; never waits."""
+
 BELOW: Final = "~"
 
 
@@ -62,6 +65,7 @@ class _Account:
     Attributes:
         version: The version of its stream that this is of.
         spent: By that version, reserves included.
+        settled: The same without what a request under way has reserved.
         granted: What it will have spent by its next commit; None where it has asked for nothing.
     """
 
@@ -69,7 +73,13 @@ class _Account:
     limits: Limits | None
     deadline: int | None
     spent: Spent
+    settled: Spent
     granted: Spent | None = None
+
+    @classmethod
+    def of(cls, state: RunState, version: int) -> _Account:
+        """The account of a run as it stands."""
+        return cls(version, state.limits, state.budget.deadline, bound(state), state.own_spent)
 
     @property
     def bound(self) -> Spent:
@@ -84,9 +94,12 @@ class Ledger:
         root: The root's id.
         load: Folds a run.
         below: Lists the runs below a root.
+        ring: Has a run take another turn.
     """
 
-    def __init__(self, root: str, load: Load, below: Runs) -> None:
+    def __init__(self, root: str, load: Load, below: Runs, ring: Ring) -> None:
+        self._ring = ring
+        self._parked: set[str] = set()
         self._root = root
         self._load = load
         self._below = below
@@ -98,13 +111,23 @@ class Ledger:
         """What a run has spent, durably; what it was granted is settled by that."""
         known = self._accounts.get(state.run)
         if known is None or known.version <= state.version:
-            self._accounts[state.run] = _Account(state.version, state.limits, state.budget.deadline, bound(state))
+            self._accounts[state.run] = _Account.of(state, state.version)
+            if state.ended:
+                self._parked.discard(state.run)
+            self._look_again(state.run)
+
+    def _look_again(self, settled: str) -> None:
+        """A run's reserve may be free: whoever else waits for that asks again."""
+        for run in self._parked - {settled}:
+            self._parked.discard(run)
+            self._ring(run)
 
     def give_back(self, run: str) -> None:
         """What a run was granted did not become durable, and never will."""
         account = self._accounts.get(run)
-        if account is not None:
+        if account is not None and account.granted is not None:
             account.granted = None
+            self._look_again(run)
 
     def leave(self, run: str) -> None:
         """A run leaves memory; what it was granted and has not committed may be durable: it is kept."""
@@ -112,12 +135,16 @@ class Ledger:
         if account is not None and account.granted is not None:
             account.version, account.spent, account.granted = 0, account.granted, None
 
+    def close(self, last: str) -> None:
+        """The last run leaves memory: whoever waits asks the next ledger."""
+        self._look_again(last)
+
     async def prepare(self, state: RunState) -> bool:
         """Have everything at hand that `ask` needs; False where no run from here to the root has a limit to share."""
         async with self._building:
             if state.run not in self._accounts:
                 # Part of this state may not be durable yet: whatever is noted later replaces it.
-                self._accounts[state.run] = _Account(0, state.limits, state.budget.deadline, bound(state))
+                self._accounts[state.run] = _Account.of(state, 0)
             for run in lineage(state.run):
                 await self._known(run)
             if not any(self._shares(run) for run in lineage(state.run)):
@@ -157,14 +184,14 @@ class Ledger:
         return None
 
     def left(self, run: str) -> tuple[int | None, int | None]:
-        """Tokens and nano-units that the run may still spend by its own limits and all above; None for no limit."""
+        """Tokens and nano-units left of the run's own limits and all above, reserves aside; None for no limit."""
         tokens: int | None = None
         cost: int | None = None
         for owner in lineage(run):
             limits = self._accounts[owner].limits
             if limits is None or not limits.reckons:
                 continue
-            accounts = [account.bound for account in self._within(owner)]
+            accounts = [account.settled for account in self._within(owner)]
             if limits.max_tokens is not None:
                 free = limits.max_tokens - sum(spent.tokens for spent in accounts)
                 tokens = free if tokens is None else min(tokens, free)
@@ -173,24 +200,36 @@ class Ledger:
                 cost = free if cost is None else min(cost, free)
         return tokens, cost
 
-    def ask(self, asked: Asked, now: int) -> Refusal | None:
-        """Grant what fits every limit from the run to the root, or say whose it does not fit; never waits."""
+    def ask(self, asked: Asked, now: int) -> Refusal | Literal["later"] | None:
+        """Grant what fits every limit from the run to the root, or say whose it does not fit; never waits.
+
+        What does not fit only because of what others have reserved may fit ``later``: the run is rung when it may.
+        """
+        later = False
         for owner in lineage(asked.run):
             if owner == asked.run and asked.extra:
                 continue
             account = self._accounts[owner]
             if account.limits is not None and account.limits.shared:
                 refusal = self._check(owner, account, account.limits, asked, now)
-                if refusal is not None:
+                if isinstance(refusal, Refusal):
                     return refusal
+                later = later or refusal is not None
+        if later:
+            self._parked.add(asked.run)
+            return "later"
+        self._parked.discard(asked.run)
         self._accounts[asked.run].granted = asked.after
         return None
 
-    def _check(self, owner: str, account: _Account, limits: Limits, asked: Asked, now: int) -> Refusal | None:
+    def _check(
+        self, owner: str, account: _Account, limits: Limits, asked: Asked, now: int
+    ) -> Refusal | Literal["later"] | None:
         deadline, time = account.deadline, limits.nanoseconds
         if owner != asked.run and deadline is not None and time is not None and now >= deadline:
             return Refusal("seconds", owner, time, now - deadline + time, None, limits.on_limit)
-        others = [each.bound for run, each in self._members(owner) if run != asked.run]
+        others = [each for run, each in self._members(owner) if run != asked.run]
+        later = False
         checks: list[tuple[Resource, str | None, int | None, Callable[[Spent], int]]]
         if asked.kind == "tool":
             tool = asked.tool
@@ -207,11 +246,17 @@ class Ledger:
         for resource, tool_name, limit, measure in checks:
             if limit is None:
                 continue
-            elsewhere = sum(map(measure, others))
-            if elsewhere + measure(asked.after) > limit:
+            elsewhere = sum(measure(each.bound) for each in others)
+            if elsewhere + measure(asked.after) <= limit:
+                continue
+            # What is counted was made use of when it was granted; only of what is reserved something may come back.
+            settled = sum(measure(each.settled) for each in others)
+            if resource in {"tokens", "cost"} and settled + measure(asked.after) <= limit:
+                later = True
+            else:
                 so_far = elsewhere + measure(self._accounts[asked.run].bound)
                 return Refusal(resource, owner, limit, so_far, tool_name, limits.on_limit)
-        return None
+        return "later" if later else None
 
     def _members(self, owner: str) -> Iterator[tuple[str, _Account]]:
         prefix = owner + BELOW
@@ -244,7 +289,8 @@ class Ledger:
 class Ledgers:
     """The ledgers of the trees in memory."""
 
-    def __init__(self, load: Load, below: Runs) -> None:
+    def __init__(self, load: Load, below: Runs, ring: Ring) -> None:
+        self._ring = ring
         self._load = load
         self._below = below
         self._ledgers: dict[str, Ledger] = {}
@@ -255,7 +301,7 @@ class Ledgers:
         root = root_of(state.run)
         ledger = self._ledgers.get(root)
         if ledger is None:
-            ledger = self._ledgers[root] = Ledger(root, self._load, self._below)
+            ledger = self._ledgers[root] = Ledger(root, self._load, self._below, self._ring)
         self._members.setdefault(root, set()).add(state.run)
         return ledger if await ledger.prepare(state) else None
 
@@ -285,4 +331,4 @@ class Ledgers:
         self._ledgers[root].leave(run)
         if not members:
             del self._members[root]
-            del self._ledgers[root]
+            self._ledgers.pop(root).close(run)

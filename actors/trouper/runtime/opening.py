@@ -124,7 +124,7 @@ async def furnished(
         desk = Desk(
             journal=journal,
             histories=commands.histories,
-            ledgers=Ledgers(commands.state, commands.below),
+            ledgers=Ledgers(commands.state, commands.below, stage.ring_for),
             rulebook=commands.rulebook,
             policies=options.approvals,
             fence=fence,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
 import attrs
 from attrs import frozen
@@ -48,8 +49,8 @@ class SpendPlanner:
 
     async def request(
         self, state: RunState, event: ev.ModelRequested, told: Callable[[], Awaitable[Sequence[Message]]]
-    ) -> ev.ModelRequested | ev.BudgetRefused:
-        """The request with its reserve, or the word that it cannot be afforded."""
+    ) -> ev.ModelRequested | ev.BudgetRefused | None:
+        """The request with its reserve, or the word that it cannot be afforded; None: ask again when rung."""
         ledger = await self.desk.ledgers.of(state) if self._has_kin(state) else None
         left = _left(state) if ledger is None else ledger.left(state.run)
         if left != (None, None) and self.agent is not None:
@@ -66,8 +67,10 @@ class SpendPlanner:
         if ledger is None:
             return event
         asked = Asked(state.run, bound(evolve(state, event)), "model", extra=event.closing)
-        refusal = await self._ask(ledger, asked)
-        return event if refusal is None else _refused(refusal)
+        verdict = await self._ask(ledger, asked)
+        if isinstance(verdict, Refusal):
+            return _refused(verdict)
+        return event if verdict is None else None
 
     def _reserve(self, tokens: int, left: tuple[int | None, int | None], output: int | None, model: str) -> Reserve:
         """An estimate of the input, and the most that the reply may have: what is left of it, where nobody said."""
@@ -94,7 +97,7 @@ class SpendPlanner:
             return ()
         after = bound(evolve(state, ev.ActionStarted(step.action, step.attempt)))
         refusal = await self._ask(ledger, Asked(state.run, after, "tool", action.tool))
-        if refusal is None:
+        if not isinstance(refusal, Refusal):
             return ()
         refused = _refused(refusal, step.action)
         if refusal.tool is None:
@@ -102,9 +105,9 @@ class SpendPlanner:
         text = wording.tool_limit(refusal.tool, refusal.limit)
         return (refused, ev.ActionReceipted(step.action, 0, "error", "not_started", text))
 
-    async def _ask(self, ledger: Ledger, asked: Asked) -> Refusal | None:
+    async def _ask(self, ledger: Ledger, asked: Asked) -> Refusal | Literal["later"] | None:
         refusal = ledger.ask(asked, self.desk.clock.now())
-        if refusal is None or refusal.owner == asked.run:
+        if not isinstance(refusal, Refusal) or refusal.owner == asked.run:
             return refusal
         # Its limit may have been raised while it was out of memory.
         await ledger.refresh(refusal.owner)

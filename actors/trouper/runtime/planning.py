@@ -111,8 +111,8 @@ class Planner:
             told = await self.spending.request(
                 state, event, lambda: conversation(self.desk, agent, state, event.closing)
             )
-            if isinstance(told, ev.BudgetRefused):
-                return Plan((told,))
+            if not isinstance(told, ev.ModelRequested):
+                return NOTHING if told is None else Plan((told,))
             event = told
         return Plan((event,), (SendRequest(event.index, event.attempt, event.closing, event.model),))
 

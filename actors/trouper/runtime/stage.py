@@ -275,6 +275,10 @@ class Stage:
         if self._broods.finished(parent, child, version) or parent in self._live:
             self._wake(parent)
 
+    def ring_for(self, run: str) -> None:
+        """What the run could not afford it may afford now."""
+        self._wake(run)
+
     def _wake(self, run: str) -> None:
         if run in self._live:
             self._tell(run)
