@@ -45,7 +45,8 @@ def decide(state: RunState) -> tuple[Step, ...]:
         return tuple(_stopping(state))
     if state.drift is not None:
         return deadline(state)
-    return (*deadline(state), *held_back(state, _going_on(state)))
+    steps = held_back(state, _going_on(state))
+    return steps if state.control.deadline is None else (*deadline(state), *steps)
 
 
 def hook_due(state: RunState) -> bool:
@@ -60,7 +61,7 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
         return first
     if state.halt is not None:
         return halting(state, state.halt)
-    if time_is_up(state):
+    if state.budget.refused is not None and time_is_up(state):
         ending = tuple(wind_down(state))
         return ending or (before_request(state, _conversation(state)) if may_end(state) else _working(state))
     if state.budget.deadline is not None:
@@ -69,17 +70,23 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
 
 
 def _working(state: RunState) -> tuple[Step, ...]:
-    if (hook := after_reply(state)) is not None:
+    # A run without any of this is looked at a dozen times too: what its agent does not have is not asked for.
+    hooks = state.terms.hooks
+    if hooks and (hook := after_reply(state)) is not None:
         return (hook,)
     if state.unplanned:
         plans = [Plan(name, _refusal(state, call.name)) for name, call in state.unplanned]
-        return before_calls(state, [plan for plan in plans if not holds(state, plan)])
+        plans = [plan for plan in plans if plan.refuse is None or not holds(state, plan)]
+        return before_calls(state, plans) if hooks else tuple(plans)
     if state.batch:
-        hook = after_call(state)
+        hook = after_call(state) if hooks else None
         grants = state.tools.grants
         steps = tuple(call_steps(state, (step for action in state.batch for step in action_steps(action, grants))))
         return (*steps, *held_outputs(state)) if hook is None else (*steps, hook)
-    return before_binding(state, before_request(state, _conversation(state)))
+    steps = _conversation(state)
+    if hooks:
+        steps = before_request(state, steps)
+    return before_binding(state, steps) if state.terms.binds else steps
 
 
 def _refusal(state: RunState, tool: str) -> Literal["limit", "truncated", "refused"] | None:

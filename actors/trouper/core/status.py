@@ -9,7 +9,7 @@ from trouper.core.decide_budget import stalled
 from trouper.core.decide_children import waits_for_child
 from trouper.core.decide_session import abandon_summary
 from trouper.core.state import Phase, RunState
-from trouper.core.steps import due
+from trouper.core.steps import Step, due
 
 RUNNING = "running"
 AWAITING = "awaiting_approval"
@@ -52,8 +52,13 @@ class Status:
     wake_at: int | None = None
 
 
-def status(state: RunState) -> Status:
-    """Status of a run, from its state alone."""
+def status(state: RunState, steps: tuple[Step, ...] | None = None) -> Status:
+    """Status of a run, from its state alone.
+
+    Args:
+        state: The run.
+        steps: What `decide` says of it, where that is known.
+    """
     if state.ended:
         return Status(state.phase.value + (ENDED_IN_DOUBT if state.in_doubt else ""))
     if state.drift is not None and not state.stopping:
@@ -62,7 +67,7 @@ def status(state: RunState) -> Status:
         return Status(_label(state, RUNNING), AT_ONCE)
     if state.turn is not None and not state.turn.given and not state.stopping and state.control.pause is None:
         return Status(QUEUED, state.control.deadline)
-    moments = [due(step) for step in decide(state)]
+    moments = [due(step) for step in (decide(state) if steps is None else steps)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
     alarm = min((moment for moment in moments if moment is not None), default=None)
@@ -77,9 +82,17 @@ def status(state: RunState) -> Status:
     return Status(_label(state, waits), alarm)
 
 
-def next_alarm(state: RunState) -> int | None:
-    """The earliest moment at which a step becomes due that is not due at once (ns UTC), or None."""
-    return min((moment for step in decide(state) if (moment := due(step)) is not None), default=None)
+def next_alarm(state: RunState, steps: tuple[Step, ...] | None = None) -> int | None:
+    """The earliest moment at which a step becomes due that is not due at once (ns UTC), or None.
+
+    Args:
+        state: The run.
+        steps: What `decide` says of it, where that is known.
+    """
+    return min(
+        (moment for step in (decide(state) if steps is None else steps) if (moment := due(step)) is not None),
+        default=None,
+    )
 
 
 def under_way(state: RunState) -> bool:

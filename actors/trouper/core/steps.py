@@ -302,7 +302,9 @@ Step: TypeAlias = (
 )
 
 
+_TIMED = (Start, FireTimer, PassDeadline, Summarise, RequestModel, RunHook, Expire, StartAction, Refuse, Warn)
+
+
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    waits = Start | FireTimer | PassDeadline | Summarise | RequestModel | RunHook | Expire | StartAction | Refuse | Warn
-    return step.not_before if isinstance(step, waits) else None
+    return step.not_before if isinstance(step, _TIMED) else None

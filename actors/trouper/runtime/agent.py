@@ -137,7 +137,7 @@ class AgentActor(Actor[AgentMessage]):
         self._one_by_one = self._one_by_one and len(self._outcomes) > len(taken)
         self._desk.ledgers.committed(turn.state)
         # What was refused by a run above may have been raised there in this very moment: it is looked at once more.
-        self._fresh = turn.refused_above
+        self._fresh = turn.state.budget.refused is not None and turn.refused_above
         for outcome in taken:
             self._outcomes.popleft()
             await self._flights.settle(outcome)
@@ -146,7 +146,7 @@ class AgentActor(Actor[AgentMessage]):
         for launch in turn.launches:
             await self._flights.launch(launch, self._planner.agent, self._state)
         self._flights.hooks.stop_unless(lambda: not self._desk.draining and hook_due(self._state))
-        self._announce()
+        self._announce(turn.named)
         return True
 
     def _set_apart(self, taken: list[Outcome], error: InvalidValue) -> None:
@@ -203,12 +203,14 @@ class AgentActor(Actor[AgentMessage]):
         done: set[Step] = set()
         while True:
             now = self._desk.clock.now()
-            steps = [step for step in decide(turn.state) if step not in done and _takes(step, now, turn)]
+            named = turn.named = decide(turn.state)
+            steps = [step for step in named if step not in done and _takes(step, now, turn)]
             if self._desk.draining:
                 steps = [step for step in steps if not isinstance(step, QueryAction)]
             if not steps:
                 return
-            steps = preempted(steps)
+            if len(steps) > 1:
+                steps = preempted(steps)
             for step in steps:
                 done.add(step)
                 plan = await self._planner.plan(turn.state, step)
@@ -241,7 +243,7 @@ class AgentActor(Actor[AgentMessage]):
             turn.add((ev.RunWaiting("drift", turn.state.drift) if turn.state.drift else ev.RunWaiting(),))
         if not turn.events:
             return
-        told = status(turn.state)
+        told = status(turn.state, turn.named)
         own = Write(
             self._stream,
             turn.events,
@@ -251,7 +253,7 @@ class AgentActor(Actor[AgentMessage]):
             domain=domain_of(turn.state),
         )
         word = None if self._state.ended else word_to_parent(turn.state, self._desk.clock.now())
-        writes = [*merged(turn.writes), own]
+        writes = [*merged(turn.writes), own] if turn.writes else [own]
         done = await self._write(writes if word is None else [*writes, word], turn.requires)
         self._overdue = False
         for write in turn.writes:
@@ -291,8 +293,8 @@ class AgentActor(Actor[AgentMessage]):
 
     # ---- the end of it
 
-    def _announce(self) -> None:
-        self._desk.audience.alarm(self.run, next_alarm(self._state))
+    def _announce(self, named: tuple[Step, ...] | None) -> None:
+        self._desk.audience.alarm(self.run, next_alarm(self._state, named))
         if self._state.ended and not self._announced:
             self._desk.audience.ended(self._state)
         # A run that ended at a limit may go on while its agent is still here.
@@ -324,14 +326,16 @@ class _Turn:
     """What one turn comes to, before it is committed.
 
     Attributes:
+        named: What the rules name for the state, where that is known.
         busy: Actions of which something is still alive when the outcomes taken in are settled.
         hooked: Whether hooks are being called.
     """
 
-    __slots__ = ("busy", "events", "hooked", "launches", "requires", "state", "writes")
+    __slots__ = ("busy", "events", "hooked", "launches", "named", "requires", "state", "writes")
 
     def __init__(self, state: RunState) -> None:
         self.state = state
+        self.named: tuple[Step, ...] | None = None
         self.busy: set[str] = set()
         self.hooked = False
         self.events: list[object] = []
@@ -358,3 +362,4 @@ class _Turn:
         for event in events:
             self.state = evolve(self.state, event)
             self.events.append(event)
+            self.named = None
