@@ -238,3 +238,25 @@ def test_settings_that_cannot_be_meant_are_refused_at_once(make: object) -> None
     assert callable(make)
     with pytest.raises(DefinitionError, match=r"ToolCallLimit|ModelFallback|Redact|TrimContext|Summarise"):
         make()
+
+
+async def test_what_a_run_starts_from_is_shown_and_trimmed_like_its_own(tmp_path: Path) -> None:
+    seen: list[View] = []
+
+    class Look(Hook):
+        async def before_model(self, view: View) -> None:
+            seen.append(view)
+
+    async with office(tmp_path, ["first answer", "second answer", "third answer"], by_turn=False) as desk:
+        hooks = [TrimContext(max_messages=3), Redact(["first"], "***"), Look()]
+        async with desk.open(attrs.evolve(desk.agent(), hooks=hooks)) as runtime:
+            session = runtime.session("desk", "s")
+            for text in ("first question", "second question", "third question"):
+                await (await session.send(text)).wait()
+        assert [[message.content for message in view.messages] for view in seen] == [
+            ["*** question"],
+            ["*** question", "*** answer", "second question"],
+            ["second question", "second answer", "third question"],
+        ]
+        shown = [message["content"] for message in desk.stub.requests[-1].messages]
+        assert shown[1:] == ["second question", "second answer", "third question"]

@@ -66,6 +66,7 @@ class HookCalls:
     done: list[HookDone] = field(factory=list)
     updates: list[tuple[str, Mapping[str, Value]]] = field(factory=list)
     _scene: Scene = field(init=False)
+    _seen: dict[str, Message] = field(init=False, factory=dict)
 
     async def make(self) -> Hooked:
         """Call them; what came of it."""
@@ -102,6 +103,7 @@ class HookCalls:
         method = cast("Callable[..., object]", getattr(hook, self.point))
         asked = await self._within(hook, method, given)
         kept = list(self.ops)
+        self._seen = {message.id: message for message in before}
         try:
             ops = [self._checked(op, hook) for op in _listed(asked)]
             wrong = broken_pairs(shown(self.messages, self.ops)) - broken_pairs(before)
@@ -166,15 +168,23 @@ class HookCalls:
         return op
 
     def _edit(self, op: MessageOp) -> MessageOp:
-        seen = {message.id: message for message in shown(self.messages, self.ops)}
-        if isinstance(op, Drop):
-            unknown = [one for one in (*op.ids, *([op.through] if op.through else [])) if one not in seen]
-            if unknown:
-                raise HookError(f"no message {unknown[0]!r} is shown to the model, so that it cannot be dropped")
-        else:
-            check_message(op.message, "message")
-            op = self._inserted(op, seen) if isinstance(op, Insert) else _replaced(op, seen)
+        match op:
+            case Drop(ids, through):
+                unknown = [one for one in (*ids, *([through] if through else [])) if one not in self._seen]
+                if unknown:
+                    raise HookError(f"no message {unknown[0]!r} is shown to the model, so that it cannot be dropped")
+            case Insert():
+                check_message(op.message, "message")
+                op = self._inserted(op, self._seen)
+            case Replace():
+                check_message(op.message, "message")
+                op = _replaced(op, self._seen)
         self.ops.append(op)
+        if isinstance(op, Replace):
+            # Its place is the same: a hook may replace each of very many.
+            self._seen[op.message.id] = op.message
+        else:
+            self._seen = {message.id: message for message in shown(self.messages, self.ops)}
         return op
 
     def _inserted(self, op: Insert, seen: dict[str, Message]) -> Insert:
