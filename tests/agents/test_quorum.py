@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import trio.testing
 from tests.agents.child import Job, Said, child, do
 from tests.agents.office import Office, asks, happened, of, office, pending, told, types, until
 
@@ -53,6 +54,9 @@ async def test_two_different_people_let_a_call_run(tmp_path: Path) -> None:
         await until(runtime, run.id, "awaiting_approval")
         (still,) = await runtime.approvals()
         assert still == attrs.evolve(asked, approved_by=("maria",))
+        # It waits for the second as it did for the first: in the journal, not in memory.
+        while runtime.active:
+            await trio.testing.wait_all_tasks_blocked()
         assert desk.world.effects == []
         action = await runtime.approve(asked.action, by="otto")
         assert action.decision is not None

@@ -48,12 +48,13 @@ def _allowed(state: RunState, consent: Consent, event: ev.ApprovalDecided) -> bo
     many = consent.asking.quorum > 1
     if many and not event.voter:
         return False
-    if isinstance(event.by, Erased) or state.erased or not state.salt:
+    if isinstance(event.by, Erased) or not state.salt:
         # It was looked at when it could be read; facts alone are left to count votes by.
         return True
     if many and (event.by is None or event.voter != voter_digest(state.salt, event.by)):
         return False
-    return objection(consent, state.by, event.by, event.decision) is None
+    broken = objection(consent, state.by, event.by, event.decision)
+    return broken is None or (broken == "unknown_requester" and state.erased)
 
 
 def _decided(state: RunState, event: ev.ApprovalDecided) -> RunState:

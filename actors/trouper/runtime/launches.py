@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from trouper.core.steps import RunHook
 from trouper.tools import Tool
@@ -63,6 +64,10 @@ class StopTool:
 Launch: TypeAlias = SendRequest | SendSummary | CallTool | CallHooks | StopModel | StopTool
 
 
+NO_REQUIREMENTS: Final[Mapping[str, int]] = MappingProxyType({})
+"""Of what rests on no other stream."""
+
+
 @frozen
 class Plan:
     """What a step comes to.
@@ -77,7 +82,7 @@ class Plan:
     events: tuple[object, ...] = ()
     launches: tuple[Launch, ...] = ()
     writes: tuple[Write, ...] = ()
-    requires: Mapping[str, int] = field(factory=dict)
+    requires: Mapping[str, int] = NO_REQUIREMENTS
 
     def then(self, other: Plan) -> Plan:
         """Both, one after the other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from trouper.agent import Agent
 from trouper.approvals import FREE, ProposedCall, Ruling
@@ -17,7 +17,7 @@ from trouper.core.rules import Planned, StandingRule, fitting
 from trouper.core.state import Action, RunState
 from trouper.core.tooling import missing
 from trouper.runtime.desk import Desk
-from trouper.runtime.launches import Plan
+from trouper.runtime.launches import NO_REQUIREMENTS, Plan
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.tools import Tool
@@ -36,7 +36,7 @@ class Leave:
 
     ruling: Ruling
     writes: tuple[Write, ...] = ()
-    requires: Mapping[str, int] = field(factory=dict)
+    requires: Mapping[str, int] = NO_REQUIREMENTS
 
     @property
     def refusal(self) -> str | None:
