@@ -6,14 +6,21 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.agents.office import AnyTool, World, of, office, until
+from tests.agents.office import AnyTool, World, happened, of, office, until
 from tests.agents.test_sub_agents import agent, answers, scripted
 
 from trouper import Agent, BudgetExceeded, Limits, Raise, TrouperError
-from trouper.core.events import BudgetRaised, BudgetRefused, ChildFinished, ModelRequested, ModelResponded
+from trouper.core.events import (
+    ActionStarted,
+    BudgetRaised,
+    BudgetRefused,
+    ChildFinished,
+    ModelRequested,
+    ModelResponded,
+)
 from trouper.core.exchange import ModelConfig
 from trouper.runtime.results import RunResult
-from trouper.testing import call, calls
+from trouper.testing import ManualClock, call, calls
 from trouper.testing._scripted import Step
 
 BOTH = calls(call("ann", input="go"), call("bob", input="go"))
@@ -188,3 +195,38 @@ async def test_what_others_have_reserved_is_waited_for_and_not_refused(tmp_path:
             most = max(most, out)
         # Never both at once.
         assert most == 1
+
+
+async def test_forty_children_at_once_come_to_the_limit_and_not_beyond(tmp_path: Path) -> None:
+    add = World(tmp_path / "effects").adder()
+    ann = worker("ann", add, turns=1)
+    top = agent("top", calls(*(call("ann", input=str(n)) for n in range(40))), "Fine.", tools=[ann.as_tool()])
+    async with office(tmp_path, done=False) as desk, desk.open(top, ann) as runtime:
+        run = await runtime.submit("top", "go", limits=Limits(max_model_calls=61))
+        with pytest.raises(BudgetExceeded) as caught:
+            await run.wait()
+        assert len(scripted(ann).requests) == 60
+        result = caught.value.result
+        assert isinstance(result, RunResult)
+        assert result.spent.model_calls == 61
+        statuses = [child.status for child in result.children]
+        assert statuses.count("succeeded") == 20
+
+
+async def test_when_the_time_of_a_run_is_up_all_below_it_stop_too(tmp_path: Path) -> None:
+    clock = ManualClock()
+    hang = World(tmp_path / "effects").hanger(effect="read_only")
+    ann = agent("ann", call("hang", n=1), "done", tools=[hang])
+    top = agent("top", call("ann", input="go"), "Fine.", tools=[ann.as_tool()])
+    async with office(tmp_path, done=False, clock=clock) as desk, desk.open(top, ann) as runtime:
+        run = await runtime.submit("top", "go", limits=Limits(max_seconds=60))
+        await happened(runtime, runtime.run(f"{run.id}~0.0"), ActionStarted)
+        clock.advance(60)
+        with pytest.raises(BudgetExceeded, match="the limit of 60 seconds") as caught:
+            await run.wait()
+        result = caught.value.result
+        assert isinstance(result, RunResult)
+        assert [child.status for child in result.children] == ["cancelled"]
+        assert [status for status, _ in answers(result)] == ["error"]
+        await run.raise_limit(Raise(seconds=5))
+        assert (await run.wait()).output == "Fine."
