@@ -14,12 +14,14 @@ from tests.agents.test_limits import adding
 from trouper import (
     BudgetExceeded,
     DefinitionError,
+    IdempotencyConflict,
     Limits,
     Price,
     Principal,
     Raise,
     RunFailed,
     RuntimeOptions,
+    Task,
     TrouperError,
 )
 from trouper.core.conversation import Usage
@@ -186,7 +188,7 @@ async def test_a_tools_own_limit_refuses_that_tool_alone(tmp_path: Path) -> None
         run = await runtime.submit("desk", "Go.", limits=Limits(tool_calls={"add": 1}))
         assert (await run.wait()).output == "Done."
         assert sorted(world.effects) == ["add 1", "write a ", "write b ", "write c "]
-        refused = "Not started: add may be called 1 times in all, and was. Go on without it."
+        refused = "Not started: add may be called 1 time in all. Go on without it."
         assert told(desk.stub.requests[-1].messages) == [
             "added 1",
             "wrote a",
@@ -412,3 +414,40 @@ async def test_a_limit_throws_nothing_away_where_a_structured_output_is_wanted(t
             await run.raise_limit(Raise(model_calls=2, tool_calls=1), by="maria")
             assert (await run.wait()).output == {"sum": 6}
             assert desk.world.effects[-1] == "add 5"
+
+
+def test_limits_that_are_not_set_leave_no_trace_in_a_definition() -> None:
+    assert Limits().to_value() == {"max_steps": 50, "on_limit": "raise", "model_attempts": 5}
+    assert Limits(7).asked() == [7, "raise", 5]
+    assert Limits(max_seconds=60) == Limits(max_seconds=60.0)
+    assert Limits(max_seconds=60, tool_calls={"add": 1}).to_value() == {
+        **Limits().to_value(),
+        "max_seconds": 60.0,
+        "tool_calls": {"add": 1},
+    }
+
+
+async def test_a_command_with_other_limits_is_another_command(tmp_path: Path) -> None:
+    async with office(tmp_path, ["Done."]) as desk, desk.open() as runtime:
+        run = await runtime.submit("desk", "Go.", limits=Limits(max_tokens=5000), command_id="job")
+        again = await runtime.submit("desk", "Go.", limits=Limits(max_tokens=5000), command_id="job")
+        assert (again.id, again.repeated) == (run.id, True)
+        with pytest.raises(IdempotencyConflict):
+            await runtime.submit("desk", "Go.", limits=Limits(max_tokens=5001), command_id="job")
+        await run.wait()
+
+
+async def test_what_is_allowed_before_a_run_is_taken_up_comes_on_top(tmp_path: Path) -> None:
+    async with office(tmp_path, adding, lambda world: [world.adder()]) as desk:
+        async with desk.commands() as commands:
+            task = Task("desk", "Go on.", Limits(max_model_calls=2, max_seconds=600))
+            submitted = await commands.submit(task)
+            more = Raise(model_calls=1, tokens=5, seconds=60)
+            await commands.raise_limit(submitted.run, more, by=Principal("maria"), reason="a big one")
+        async with desk.open() as runtime:
+            with pytest.raises(BudgetExceeded, match="limit of 3 model calls"):
+                await runtime.run(submitted.run).wait()
+            limits = (await runtime.run(submitted.run).state()).limits
+            # What has no limit gets none by being raised.
+            assert limits is not None
+            assert (limits.max_model_calls, limits.max_tokens, limits.max_seconds) == (3, None, 660)

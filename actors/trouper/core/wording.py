@@ -97,7 +97,8 @@ def not_afforded(refusal: Refusal) -> str:
 
 def tool_limit(tool: str, limit: int) -> str:
     """A call that is not started because its tool may not be called more often."""
-    return f"Not started: {tool} may be called {limit} times in all, and was. Go on without it."
+    times = "1 time" if limit == 1 else f"{limit} times"
+    return f"Not started: {tool} may be called {times} in all. Go on without it."
 
 
 def running_out(resource: Resource, limit: int, spent: int) -> str:
