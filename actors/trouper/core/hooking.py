@@ -28,6 +28,9 @@ class CallEdit:
     ok: bool = True
 
 
+NO_EDIT = CallEdit()
+
+
 def _no_edits() -> dict[str, CallEdit]:
     return {}
 

@@ -16,7 +16,7 @@ from trouper.core.effects import Effect
 from trouper.core.events import AskedCall
 from trouper.core.evolve import evolve
 from trouper.core.family import DEPTH
-from trouper.core.hooking import CallEdit
+from trouper.core.hooking import NO_EDIT
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError
 from trouper.runtime.children import begin_child
@@ -67,7 +67,7 @@ class CallPlanner:
             return Plan((ev.ActionPlanned(step.action, asked.name, effect, gate, refusal=text),))
         if state.terms.hands_in(asked.name):
             return Plan((plan_output_call(step.action, asked),))
-        edit = state.hooks.calls.get(step.action, CallEdit())
+        edit = state.hooks.calls.get(step.action, NO_EDIT)
         if edit.answer is not None:
             answer: Literal["ok", "error"] = "ok" if edit.ok else "error"
             return Plan(
