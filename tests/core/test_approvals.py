@@ -95,6 +95,16 @@ def test_votes_are_for_one_call_as_it_stands() -> None:
     assert isinstance(decide_approval(shell.state, "0.0", Judgement("approve", OTTO, None, {"n": 1}), now=0), Already)
 
 
+def test_arguments_that_are_the_same_as_approved_restart_nothing() -> None:
+    shell = waiting()
+    assert vote(shell, OTTO)
+    assert vote(shell, EVE, n=1)
+    found = shell.action("0.0")
+    assert (found.phase, found.original) == (Phase.APPROVED, None)
+    for who, n in ((OTTO, None), (EVE, 1), (MARIA, None)):
+        assert not vote(shell, who, n=n)
+
+
 def test_what_is_counted_stays_counted_when_all_content_is_erased() -> None:
     shell = waiting()
     digest, request = shell.action("0.0").digest, shell.action("0.0").request

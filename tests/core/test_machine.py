@@ -424,16 +424,17 @@ class AnyRun(RuleBasedStateMachine):
     def a_call_that_several_must_approve_starts_when_so_many_have(self) -> None:
         votes: dict[str, set[str]] = {}
         asked: dict[str, ev.ApprovalRequested] = {}
+        stands: dict[str, bytes] = {}
         tools = {event.action: event.tool for event in self.shell.events if isinstance(event, ev.ActionPlanned)}
         for event in self.shell.events:
             match event:
                 case ev.ActionReplanned(action):
                     asked.pop(action, None)
                 case ev.ApprovalRequested(action):
-                    votes[action], asked[action] = set(), event
+                    votes[action], asked[action], stands[action] = set(), event, event.digest
                 case ev.ApprovalDecided(action) if event in self.decided and isinstance(event.by, ev.Principal):
-                    if event.arguments is not None:
-                        votes[action] = set()
+                    if event.digest != stands[action]:
+                        votes[action], stands[action] = set(), event.digest
                     votes[action].add(event.by.id)
                 case ev.ActionStarted(action, 1) if action in asked and tools.get(action) == "wire":
                     assert len(votes[action]) >= asked[action].quorum

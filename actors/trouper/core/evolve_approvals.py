@@ -69,7 +69,8 @@ def _decided(state: RunState, event: ev.ApprovalDecided) -> RunState:
 def _edited(action: Action, event: ev.ApprovalDecided) -> Action:
     """The call as whoever decided wants it; votes on what it was before lapse with that."""
     edited = known(event.arguments, None)
-    if edited is None and event.digest == action.digest:
+    # Arguments that are those that others have approved already change nothing.
+    if event.digest == action.digest and (edited is None or action.consent.votes):
         return action
     consent = evolve(
         action.consent, votes=(), editor=known(event.by, None), planned=action.consent.planned or action.digest
