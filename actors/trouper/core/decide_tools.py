@@ -29,8 +29,9 @@ def returned(state: RunState) -> Step | None:
 
     A reply ends the run so if all its calls are of tools that return directly and all of them did what was asked; the
     last of them gives the output. Nothing that somebody said since may be unheard, and no evidence may be missing.
+    Where a structured output is wanted (by a definition that was adopted meanwhile), no result is one.
     """
     source = state.tools.direct
-    if source is None or not state.messages or state.messages[-1].role != "tool" or wording.missing(state):
+    if source is None or state.terms.output or not state.messages or state.messages[-1].role != "tool" or wording.missing(state):
         return None
     return Succeed(source)
