@@ -230,3 +230,25 @@ async def test_when_the_time_of_a_run_is_up_all_below_it_stop_too(tmp_path: Path
         assert [status for status, _ in answers(result)] == ["error"]
         await run.raise_limit(Raise(seconds=5))
         assert (await run.wait()).output == "Fine."
+
+
+async def test_a_child_that_waits_for_a_person_too_is_told_of_a_top_up(tmp_path: Path) -> None:
+    world = World(tmp_path / "effects")
+    asking = calls(call("send_email", to="a"), call("add", n=1), call("add", n=2))
+    ann = agent("ann", asking, "done", tools=[world.mailer(), world.adder()])
+    top = agent("top", call("ann", input="go"), "Fine.", tools=[ann.as_tool()])
+    async with office(tmp_path, done=False) as desk, desk.open(top, ann) as runtime:
+        run = await runtime.submit("top", "go", limits=Limits(max_tool_calls=2, on_limit="wait"))
+        child = runtime.run(f"{run.id}~0.0")
+        await happened(runtime, child, BudgetRefused)
+        await until(runtime, child.id, "awaiting_approval")
+        assert world.effects == ["add 1"]
+        await run.raise_limit(Raise(steps=1))
+        assert await of(child, BudgetRaised) == []
+        await run.raise_limit(Raise(tool_calls=2), by="maria")
+        await happened(runtime, child, ActionStarted, 2)
+        assert [event.owner for event in await of(child, BudgetRaised)] == [run.id]
+        (asked,) = await runtime.approvals()
+        await runtime.approve(asked.action, by="maria")
+        assert (await run.wait()).output == "Fine."
+        assert world.effects == ["add 1", "add 2", "mail a"]

@@ -34,13 +34,13 @@ from trouper.core.commands import (
 from trouper.core.control_commands import extend_deadline, pause_run
 from trouper.core.conversation import Message
 from trouper.core.definition import stream_of, tool_schema
-from trouper.core.events import BudgetRaised, DefinitionRecorded, Principal
+from trouper.core.events import DefinitionRecorded, Principal
 from trouper.core.evolve import evolve
 from trouper.core.fork import WhatIf
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import StandingRule, evolve_book, revoke_rule
 from trouper.core.state import Action, RunState
-from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, OVER_BUDGET, PAUSED
+from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, PAUSED
 from trouper.errors import (
     ApprovalError,
     ArgumentsError,
@@ -62,6 +62,7 @@ from trouper.runtime.sessions import reopened
 from trouper.runtime.steering import change_tree, steer, write_of
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, principal
+from trouper.runtime.topping_up import released
 from trouper_journal import Journal, Key, StreamHead, Value, Write
 
 _PAGE = 500
@@ -338,7 +339,7 @@ class Commands:
         while True:
             state = await self.state(run)
             event = raise_limit(state, more, by=by, reason=reason, now=self.clock.now())
-            others = (*await self._beside(state, event), *await self._released(run, by, reason))
+            others = (*await self._beside(state, event), *await released(self.journal, self.state, run, event))
             try:
                 await self.journal.commit([write_of(state, event), *others])
             except VersionConflict:
@@ -349,16 +350,6 @@ class Commands:
         """What stands in other streams in the same commit: a session's turn that goes on takes its place again."""
         goes_on = state.ended and not evolve(state, event).ended
         return tuple(await reopened(self.journal, state)) if goes_on else ()
-
-    async def _released(self, owner: str, by: Principal, reason: str | None) -> list[Write]:
-        """Word to the runs below that wait because something was refused to them by a limit of this run."""
-        writes: list[Write] = []
-        async for head in self.journal.streams(label=OVER_BUDGET, prefix=f"run/{owner}{BELOW}"):
-            state = await self.state(head.stream.removeprefix("run/"))
-            refusal = state.budget.refused
-            if refusal is not None and refusal.owner == owner and not state.ended:
-                writes.append(write_of(state, BudgetRaised(by=by, reason=reason, owner=owner)))
-        return writes
 
     async def below(self, root: str) -> list[str]:
         """The ids of all runs below a run."""
