@@ -32,6 +32,8 @@ def returned(state: RunState) -> Step | None:
     Where a structured output is wanted (by a definition that was adopted meanwhile), no result is one.
     """
     source = state.tools.direct
-    if source is None or state.terms.output or not state.messages or state.messages[-1].role != "tool" or wording.missing(state):
+    if source is None or state.terms.output or wording.missing(state):
+        return None
+    if not state.messages or state.messages[-1].role != "tool":
         return None
     return Succeed(source)
