@@ -64,11 +64,12 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
 
 def change_action(state: RunState, name: str, change: Callable[[Action], Action]) -> RunState:
     """Change one action wherever it stands, and close the batch when that was its last open one."""
-    if all(action.action != name for action in state.batch):
-        settled = tuple(change(action) if action.action == name else action for action in state.settled)
-        return advanced(state, settled=settled)
-    batch = tuple(change(action) if action.action == name else action for action in state.batch)
-    return close_batch(state, batch) if _all_over(state, batch) else advanced(state, batch=batch)
+    for place, action in enumerate(state.batch):
+        if action.action == name:
+            batch = (*state.batch[:place], change(action), *state.batch[place + 1 :])
+            return close_batch(state, batch) if _all_over(state, batch) else advanced(state, batch=batch)
+    settled = tuple(change(action) if action.action == name else action for action in state.settled)
+    return advanced(state, settled=settled)
 
 
 def _all_over(state: RunState, batch: tuple[Action, ...]) -> bool:

@@ -362,12 +362,17 @@ class RunState:
 
     def action(self, action: str) -> Action | None:
         """The action of that name, if it is open, was decided on or is in doubt."""
-        return next((found for found in (*self.batch, *self.settled) if found.action == action), None)
+        for found in self.batch:
+            if found.action == action:
+                return found
+        return next((found for found in self.settled if found.action == action), None)
 
     @property
     def in_doubt(self) -> tuple[Action, ...]:
         """Actions of which nobody knows whether they took place."""
         # A doubt outlives its batch where the run has ended; it may have gone on since, with a later deadline.
+        if not self.settled and not self.batch:
+            return ()
         everything = (*self.settled, *self.batch)
         return tuple(action for action in everything if action.phase is Phase.UNRESOLVED)
 
