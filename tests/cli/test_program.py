@@ -18,8 +18,8 @@ from tests.cli.conftest import Journals
 from tests.cli.program import AGENTS, PATIENCE, called, complaint, environment, ok, ok_called, trouper
 
 COMMANDS = [
-    "demo", "run", "send", "runs", "sessions", "show", "tail", "approvals", "approve", "deny", "resolve", "steer",
-    "pause", "resume", "cancel", "raise-limit", "extend", "verify", "replay",
+    "demo", "run", "send", "runs", "sessions", "show", "tail", "approvals", "approve", "deny", "rules", "resolve",
+    "steer", "pause", "resume", "cancel", "raise-limit", "extend", "verify", "replay",
 ]  # fmt: skip
 
 
