@@ -32,7 +32,7 @@ def check(tree: Tree) -> None:
 
 
 def check_deaths(trees: list[Tree]) -> None:
-    """Lives die where they are told to. How many commits one makes depends on what falls together: the last may miss."""
+    """Lives die where they are told to, but for the last: how many commits one makes depends on what falls together."""
     died = [tree.lives[0] == "signal 9" for tree in trees]
     assert sum(died) >= 0.8 * len(died)
     assert all(died[: len(died) // 2])
