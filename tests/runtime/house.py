@@ -137,7 +137,7 @@ class Stage:
 
 
 def _is_agent() -> bool:
-    return trio.lowlevel.current_task().name.endswith("/agent")
+    return trio.lowlevel.current_task().name.startswith("trouper/run:")
 
 
 @define(eq=False)

@@ -12,11 +12,13 @@ from trouper.agent import Agent
 from trouper.errors import ActorError
 from trouper.kit import ActorSystem, Ref, open_system
 from trouper.models import Model
+from trouper.runtime.agent import AgentActor
 from trouper.runtime.approver import Approver
 from trouper.runtime.desk import Desk, further_model
 from trouper.runtime.executor import Executor
 from trouper.runtime.model import ModelActor
-from trouper.runtime.protocol import AbandonAll, AbortAll, ModelMessage
+from trouper.runtime.overseer import Overseer
+from trouper.runtime.protocol import AbandonAll, AbortAll, AgentMessage, ModelMessage
 from trouper.sub_agents import SubAgent
 
 _MAILBOX = 1000
@@ -40,6 +42,7 @@ class Company:
         self._drain = drain
         self._grace = grace
         self._model_concurrency = model_concurrency
+        self._overseer = Overseer(desk.audience.stuck)
         self._system: ActorSystem | None = None
         self._ready = trio.Event()
         self._stop = trio.Event()
@@ -50,6 +53,10 @@ class Company:
         """The living system."""
         assert self._system is not None
         return self._system
+
+    async def begin(self, run: str, make: Callable[[], AgentActor]) -> Ref[AgentMessage]:
+        """Start a run's agent; ``make`` makes it, again for each restart."""
+        return await self._overseer.begin(self.system, run, make)
 
     @property
     def gone(self) -> trio.Event:
@@ -154,6 +161,7 @@ class Company:
 
     async def _hire(self, system: ActorSystem) -> None:
         desk = self._desk
+        await system.spawn(self._overseer, name="overseer")
         desk.approver = await system.spawn(Approver(desk.agents, desk.policies), name="approver")
         hired: dict[int, Ref[ModelMessage]] = {}
         for agent in desk.agents.values():

@@ -1,6 +1,6 @@
 """The conversation of the system: every message that its actors exchange.
 
-Requests flow one way only: Runtime → Tree → Agent → Model, Executor, Approver → journal. Answers go back through a
+Requests flow one way only: Runtime → Agent → Model, Executor, Approver → journal. Answers go back through a
 ``deliver`` function that never waits, and an agent that has something to do is rung, once, however many reasons there
 are. So no two actors ever wait for each other, and bounded mailboxes cannot deadlock.
 """
@@ -17,10 +17,10 @@ from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
-from trouper.kit import Request, Terminated
+from trouper.kit import Request
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
 
-# ---- to a tree and its agent
+# ---- to an agent
 
 
 @frozen
@@ -33,7 +33,6 @@ class Ring:
     """An agent's own bell: something was delivered."""
 
 
-TreeMessage: TypeAlias = Wake | Terminated
 AgentMessage: TypeAlias = Wake | Ring
 
 # ---- to a model

@@ -22,14 +22,13 @@ from trouper.runtime.broods import Broods
 from trouper.runtime.commands import Commands
 from trouper.runtime.company import Company
 from trouper.runtime.desk import Desk
-from trouper.runtime.protocol import TreeMessage, Wake
-from trouper.runtime.tree import Tree
+from trouper.runtime.protocol import AgentMessage, Wake
 from trouper.runtime.watch import Watch
 
 
 @define(eq=False)
 class _Live:
-    """A run in memory; ``tree`` comes a moment after the decision to put it there.
+    """A run in memory; ``agent`` comes a moment after the decision to put it there.
 
     Attributes:
         version: How far it is known to have read its stream.
@@ -39,7 +38,7 @@ class _Live:
     """
 
     version: int
-    tree: Ref[TreeMessage] | None = None
+    agent: Ref[AgentMessage] | None = None
     news: bool = False
     announced: bool = False
     alarm: int | None = None
@@ -79,7 +78,6 @@ class Stage:
         self._broods = Broods()
         self._left_out = False
         self._freed = trio.Event()
-        self._activations = 0
         self.failure: TrouperError | None = None
         self._desk: Desk
         self._company: Company
@@ -175,16 +173,13 @@ class Stage:
         if parent := parent_of(run):
             self._broods.add(parent, run)
         live = self._live[run] = _Live(known.version if known is not None else 0)
-        self._activations += 1
         states = [known] if known is not None else []
 
         def make() -> AgentActor:
             return AgentActor(run, self._desk, states.pop() if states else None)
 
-        tree = Tree(run, make, lambda error: self.stuck(run, error))
-        name = f"run:{run}:{self._activations}"
         try:
-            live.tree = await self._company.system.spawn(tree, name=name, mailbox=8)
+            live.agent = await self._company.begin(run, make)
         except BaseException:
             if self._live.get(run) is live:
                 self._off(run)
@@ -197,10 +192,10 @@ class Stage:
         if live is None:
             return
         live.news = True
-        if live.tree is None:
+        if live.agent is None:
             return
         try:
-            live.tree.tell_nowait(Wake())
+            live.agent.tell_nowait(Wake())
         except ActorError:
             # Full: word of news is in there already. Stopped: it reads the stream anew when it is next put on.
             return
