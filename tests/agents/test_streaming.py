@@ -20,6 +20,7 @@ from trouper import (
     ModelError,
     Principal,
     Runtime,
+    SubmitOptions,
     ToolContext,
     ToolMessage,
     UnknownRun,
@@ -90,9 +91,9 @@ class PieceByPiece:
         return ModelReply(AI("", "".join(step for step in script if isinstance(step, str))), usage=Usage(1, 1))
 
 
-async def test_pieces_come_between_what_is_recorded_and_the_message_comes_once(tmp_path: Path) -> None:
+async def test_pieces_come_between_what_is_recorded_and_the_message_comes_once() -> None:
     model = PieceByPiece(["It ", "is ", "done."])
-    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)]) as runtime:
+    async with Runtime.open(None, [Agent("desk", model=model)]) as runtime:
         run = await runtime.submit("desk", "Go.")
         async with run.stream() as stream:
             events = [event async for event in stream]
@@ -108,20 +109,20 @@ async def test_pieces_come_between_what_is_recorded_and_the_message_comes_once(t
         assert events[-1] == Ended(run.id, "succeeded")
 
 
-async def test_nobody_listens_and_the_model_is_not_asked_to_stream(tmp_path: Path) -> None:
+async def test_nobody_listens_and_the_model_is_not_asked_to_stream() -> None:
     model = PieceByPiece(["quiet"], ["heard"])
-    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)]) as runtime:
+    async with Runtime.open(None, [Agent("desk", model=model)]) as runtime:
         assert (await (await runtime.submit("desk", "Go.")).wait()).output == "quiet"
         run = await runtime.submit("desk", "Go.")
         await collected(run.stream())
         assert model.asked == ["whole", "pieces"]
 
 
-async def test_an_attempt_that_broke_off_is_superseded_by_the_next(tmp_path: Path) -> None:
+async def test_an_attempt_that_broke_off_is_superseded_by_the_next() -> None:
     clock = ManualClock()
     model = PieceByPiece(["Half an", ModelError("cut", retryable=True)], ["A whole ", "answer"])
     async with (
-        Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)], clock=clock) as runtime,
+        Runtime.open(None, [Agent("desk", model=model)], clock=clock) as runtime,
         trio.open_nursery() as nursery,
     ):
         run = await runtime.submit("desk", "Go.")
@@ -150,9 +151,9 @@ async def test_an_attempt_that_broke_off_is_superseded_by_the_next(tmp_path: Pat
     assert [message.content for message in messages(events)] == ["Go.", "A whole answer"]
 
 
-async def test_any_number_listens_and_leaving_early_never_hurts_the_run(tmp_path: Path) -> None:
+async def test_any_number_listens_and_leaving_early_never_hurts_the_run() -> None:
     model = PieceByPiece([f"{number} " for number in range(50)])
-    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)]) as runtime:
+    async with Runtime.open(None, [Agent("desk", model=model)]) as runtime:
         run = await runtime.submit("desk", "Go.")
         whole: list[list[StreamEvent]] = []
 
@@ -189,9 +190,9 @@ async def test_any_number_listens_and_leaving_early_never_hurts_the_run(tmp_path
         assert len([event for event in whole[0] if isinstance(event, TextPiece)]) == 50
 
 
-async def test_a_slow_listener_misses_pieces_and_nothing_that_is_recorded(tmp_path: Path) -> None:
+async def test_a_slow_listener_misses_pieces_and_nothing_that_is_recorded() -> None:
     model = PieceByPiece([f"{number} " for number in range(500)])
-    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)]) as runtime:
+    async with Runtime.open(None, [Agent("desk", model=model)]) as runtime:
         run = await runtime.submit("desk", "Go.")
         async with run.stream(room=5) as stream:
             first = await anext(stream)
@@ -206,9 +207,9 @@ async def test_a_slow_listener_misses_pieces_and_nothing_that_is_recorded(tmp_pa
         assert events[-1] == Ended(run.id, "succeeded")
 
 
-async def test_a_slow_listener_may_choose_to_be_disconnected(tmp_path: Path) -> None:
+async def test_a_slow_listener_may_choose_to_be_disconnected() -> None:
     model = PieceByPiece([f"{number} " for number in range(500)])
-    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=model)]) as runtime:
+    async with Runtime.open(None, [Agent("desk", model=model)]) as runtime:
         run = await runtime.submit("desk", "Go.")
         async with run.stream(room=5, lag="disconnect") as stream:
             await anext(stream)
@@ -225,12 +226,17 @@ async def test_tools_tell_progress_and_calls_come_in_pieces(tmp_path: Path) -> N
             await ctx.progress({"reached": reached + 1})
         return "dug"
 
+    clock = ManualClock()
     async with (
-        office(tmp_path, [asks(("dig", {"depth": 3})), "Done."], [dig], stream=True) as desk,
+        office(tmp_path, [asks(("dig", {"depth": 3})), "Done."], [dig], stream=True, clock=clock) as desk,
         desk.open() as runtime,
     ):
-        run = await runtime.submit("desk", "Dig.")
-        events = await collected(run.stream())
+        # It begins when somebody listens, and not before.
+        later = SubmitOptions(start_at=clock.now() + 1_000_000_000)
+        run = await runtime.submit("desk", "Dig.", options=later)
+        async with run.stream() as stream:
+            clock.advance(2)
+            events = [event async for event in stream]
     told = [event for event in events if isinstance(event, ToolProgress)]
     assert told == [ToolProgress(run.id, "0.0", 1, {"reached": reached}) for reached in (1, 2, 3)]
     calls = [event for event in events if isinstance(event, CallPiece)]
