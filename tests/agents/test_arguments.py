@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+import enum
+from decimal import Decimal
 from pathlib import Path
+from typing import Annotated, NewType, TypedDict
+from uuid import UUID
 
+import attrs
+import pydantic
 import pytest
-from tests.agents.office import asks, of, office, told
+from tests.agents.office import asks, of, office, pending, told
 
 from trouper import ToolContext, ToolMessage, tool
+from trouper.core.conversation import Value
 from trouper.core.events import ActionPlanned, ActionStarted
 from trouper.testing import Reply, tc
 from trouper.testing._answers import Answer
@@ -101,3 +110,90 @@ async def test_what_the_host_gives_a_tool_the_model_neither_sees_nor_gives(tmp_p
         assert context.deadline is not None
         tools = desk.stub.requests[0].body["tools"]
         assert "ctx" not in str(tools)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@attrs.frozen
+class Box:
+    size: Decimal
+    at: dt.datetime
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    box: Box | None = None
+
+
+class Entry(TypedDict):
+    key: UUID
+    points: list[Point]
+
+
+class Filter(pydantic.BaseModel):
+    least: int = 0
+
+
+UserId = NewType("UserId", int)
+
+
+async def test_a_call_receives_real_values_also_when_it_was_asked_for_in_another_life(tmp_path: Path) -> None:
+    got: list[object] = []
+
+    @tool(effect="idempotent_write", requires_approval=True)
+    def take(
+        color: Color,
+        day: dt.date,
+        entry: Entry,
+        condition: Filter,
+        user: UserId,
+        raw: bytes,
+        pair: tuple[int, str],
+        names: set[str],
+        limit: Annotated[int, pydantic.Field(ge=1)] = 3,
+        note: str | None = None,
+    ) -> Decimal:
+        """Take all kinds."""
+        got.extend([color, day, entry, condition, user, raw, pair, names, limit, note])
+        return Decimal("1.50")
+
+    sent: dict[str, Value] = {
+        "color": "red",
+        "day": "2026-11-30",
+        "entry": {
+            "key": str(UUID(int=5)),
+            "points": [{"x": 1, "box": {"size": "1.10", "at": "2026-11-30T12:00:00Z"}}],
+        },
+        "condition": {"least": 2},
+        "user": 7,
+        "raw": "ab",
+        "pair": [1, "a"],
+        "names": ["a", "a"],
+    }
+    async with office(tmp_path, [asks(("take", sent)), "Taken."], [take]) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Take.")
+            (waiting,) = await pending(runtime)
+            assert got == []
+        async with desk.open() as runtime:
+            await runtime.approve(waiting.action, by="maria")
+            await runtime.run(run.id).wait()
+        box = Box(Decimal("1.10"), dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC))
+        expected: list[object] = [
+            Color.RED,
+            dt.date(2026, 11, 30),
+            {"key": UUID(int=5), "points": [Point(1, box)]},
+            Filter(least=2),
+            7,
+            b"ab",
+            (1, "a"),
+            {"a"},
+            3,
+            None,
+        ]
+        assert got == expected
+        assert list(map(type, got)) == list(map(type, expected))
+        assert told(desk.stub.requests[1].messages) == ["1.50"]

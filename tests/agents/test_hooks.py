@@ -12,6 +12,7 @@ from tests.agents.office import asks, of, office, pending, told, types
 
 from trouper import AI, Human, Limits, StateKey
 from trouper.core.events import ActionPlanned, ActionReceipted, HookApplied, ModelRequested, StateChanged
+from trouper.core.replay import check
 from trouper.errors import ModelError, RunFailed
 from trouper.hooks import (
     Answer,
@@ -251,3 +252,32 @@ async def test_a_model_that_failed_is_not_asked_again_because_a_hook_says_so(tmp
             with pytest.raises(RunFailed, match="down"):
                 await run.wait()
             assert len(broken.requests) == 2
+
+
+async def test_nobody_is_called_again_when_a_run_is_read_or_replayed(tmp_path: Path) -> None:
+    def once(view: View) -> Asked:
+        return Insert(Human("", f"word {view.index}"))
+
+    before, call_hook, result_hook = (
+        Before(once),
+        BeforeTool(lambda _, call: SetArguments({"n": 7})),
+        AfterTool(lambda *_: Answer("seven")),
+    )
+    async with office(tmp_path, [asks(("add", {"n": 1})), "done"], lambda world: [world.adder()]) as desk:
+        agent = attrs.evolve(desk.agent(), hooks=[before, call_hook, result_hook])
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            result = await run.wait()
+            called = [len(before.seen), len(call_hook.seen), len(result_hook.seen)]
+            events = [event for _, event in await run.events()]
+        async with desk.open(agent) as runtime:
+            assert await runtime.run(run.id).wait() == result
+            assert await runtime.run(run.id).history() == await runtime.run(run.id).history()
+            state, difference = check(run.id, events)
+            assert difference is None
+            assert state == await runtime.run(run.id).state()
+        assert [len(before.seen), len(call_hook.seen), len(result_hook.seen)] == called == [2, 1, 1]
+        # The same without the hooks: what they did is on record.
+        async with desk.open(desk.agent()) as runtime:
+            assert (await runtime.run(run.id).result()).messages == result.messages
+        assert desk.world.effects == ["add 7"]

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 from tests.agents.child import child, driving
-from tests.agents.office import asks, happened, of, office, told
+from tests.agents.office import asks, happened, of, office, pending, told
 
 from trouper import AI, Limits, RunFailed, StepLimitExceeded, ToolMessage, TrouperError
 from trouper.core.conversation import Value
@@ -45,6 +45,26 @@ async def test_five_steps_are_three_model_calls_and_two_tool_executions(tmp_path
             "Not started: the run has reached its step limit.",
         ]
         assert result.usage.input_tokens == 30
+
+
+async def test_five_steps_are_as_many_when_each_turn_has_a_life_of_its_own(tmp_path: Path) -> None:
+    script = [asks(("send_email", {"to": str(turn)})) for turn in range(3)]
+    async with office(tmp_path, script, lambda world: [world.mailer()]) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Go on.", limits=Limits(max_steps=5))
+            await pending(runtime)
+        for turn in range(2):
+            async with desk.open() as runtime:
+                (waiting,) = await pending(runtime)
+                await runtime.approve(waiting.action, by="maria")
+                await happened(runtime, runtime.run(run.id), ModelRequested, turn + 2)
+                if turn == 0:
+                    await pending(runtime)
+        async with desk.open() as runtime:
+            with pytest.raises(StepLimitExceeded, match="after 5"):
+                await runtime.run(run.id).wait()
+        assert len(desk.stub.requests) == 3
+        assert desk.world.effects == ["mail 0", "mail 1"]
 
 
 async def test_at_the_limit_a_run_can_finish_with_one_last_request_without_tools(tmp_path: Path) -> None:

@@ -221,6 +221,12 @@ async def test_votes_survive_restarts_and_are_cast_while_nobody_drives(tmp_path:
         async with desk.open(agent) as runtime:
             (still,) = await pending(runtime)
             assert still.approved_by == ("maria",)
+            # Who asked for it has no vote in this life either, and who has voted has no second one.
+            with pytest.raises(NotEligible, match="ida asked for the run"):
+                await runtime.approve(asked.action, by="ida")
+            await runtime.approve(asked.action, by="maria")
+            assert await runtime.approvals() == [still]
+            assert desk.world.effects == []
         assert await do(Job("vote", str(desk.path), action=asked.action, by="otto")) == {"votes": ["maria", "otto"]}
         async with desk.open(agent) as runtime:
             assert (await runtime.run(run.id).wait()).output == "Well."

@@ -31,21 +31,24 @@ def worker(name: str, tool: AnyTool, *, turns: int = 5, limits: Limits | None = 
     return agent(name, *replies, "done", tools=[tool], limits=limits)
 
 
-async def test_two_parallel_children_share_what_their_parent_may_spend(tmp_path: Path) -> None:
-    """Limit 5: the parent asks once, the children as often as is left, and never is one call made too many."""
+@pytest.mark.parametrize("limit", [3, 4, 5])
+async def test_two_parallel_children_share_what_their_parent_may_spend(tmp_path: Path, limit: int) -> None:
+    """The parent asks once, the children as often as is left, and never is one call made too many."""
     add = World(tmp_path / "effects").adder()
     ann, bob = worker("ann", add), worker("bob", add)
     top = agent("top", BOTH, "That is all.", tools=[ann.as_tool(), bob.as_tool()])
     async with office(tmp_path, done=False) as desk, desk.open(top, ann, bob) as runtime:
-        run = await runtime.submit("top", "go", limits=Limits(max_model_calls=5))
-        with pytest.raises(BudgetExceeded, match="limit of 5 model calls is reached with 5 spent") as caught:
+        run = await runtime.submit("top", "go", limits=Limits(max_model_calls=limit))
+        with pytest.raises(
+            BudgetExceeded, match=f"limit of {limit} model calls is reached with {limit} spent"
+        ) as caught:
             await run.wait()
         asked = sum(len(scripted(each).requests) for each in (top, ann, bob))
-        assert asked == 5
+        assert asked == limit
         result = caught.value.result
         assert isinstance(result, RunResult)
-        assert result.spent.model_calls == 5
-        assert sum(child.spent.model_calls for child in result.children) == 4
+        assert result.spent.model_calls == limit
+        assert sum(child.spent.model_calls for child in result.children) == limit - 1
         # Each child's end is an error result to its caller, not its caller's crash.
         assert [status for status, _ in answers(result)] == ["error", "error"]
         assert all("there was not enough left of what it may spend" in text for _, text in answers(result))
@@ -53,7 +56,12 @@ async def test_two_parallel_children_share_what_their_parent_may_spend(tmp_path:
         assert [(event.status, event.kind) for event in finished] == [("failed", "budget")] * 2
         for child in result.children:
             (refused,) = await of(runtime.run(child.run), BudgetRefused)
-            assert (refused.owner, refused.resource, refused.limit, refused.spent) == (run.id, "model_calls", 5, 5)
+            assert (refused.owner, refused.resource, refused.limit, refused.spent) == (
+                run.id,
+                "model_calls",
+                limit,
+                limit,
+            )
             with pytest.raises(TrouperError, match="was told so: it cannot go on"):
                 await runtime.raise_limit(child.run, Raise(model_calls=1))
         await run.raise_limit(Raise(model_calls=1), by="maria", reason="say what you have")

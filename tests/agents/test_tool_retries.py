@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio.testing
-from tests.agents.office import World, asks, happened, of, office, told, until
+from tests.agents.office import World, asks, happened, of, office, pending, told, until
 
 from trouper import DefinitionError, Effect, Retry, ToolError, TransientError, tool
 from trouper.core.events import ActionInterrupted, ActionReceipted, ActionStarted, ActionUnresolved
@@ -195,11 +195,12 @@ def test_attempts_are_declared_once() -> None:
         tool(lambda: None, name="look", effect="read_only", retry=3)  # type: ignore[call-overload]  # to be refused
 
 
-async def test_the_model_tries_again_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+async def test_the_model_tries_again_by_itself(tmp_path: Path, *, restart: bool) -> None:
     """Two refusals in words, then a result: three calls of three ids, each with its receipt."""
     answers = ["TEMP_UNAVAILABLE: try again", "TEMP_UNAVAILABLE: try again", "42"]
 
-    @tool(effect="read_only")
+    @tool(effect="read_only", requires_approval=restart)
     def measure() -> str:
         """Measure."""
         answer = answers.pop(0)
@@ -208,18 +209,32 @@ async def test_the_model_tries_again_by_itself(tmp_path: Path) -> None:
         return answer
 
     script: list[Answer] = [asks(("measure", {})), asks(("measure", {})), asks(("measure", {})), "It is 42."]
-    async with office(tmp_path, script, [measure]) as desk, desk.open() as runtime:
-        run = await runtime.submit("desk", "measure")
-        assert (await run.wait()).output == "It is 42."
-        receipts = await of(run, ActionReceipted)
-        assert [(each.action, each.outcome, each.text) for each in receipts] == [
-            ("0.0", "error", "TEMP_UNAVAILABLE: try again"),
-            ("1.0", "error", "TEMP_UNAVAILABLE: try again"),
-            ("2.0", "ok", "42"),
-        ]
+    async with office(tmp_path, script, [measure]) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "measure")
+            if restart:
+                await pending(runtime)
+        for turn in range(3 if restart else 0):
+            async with desk.open() as runtime:
+                (waiting,) = await pending(runtime)
+                await runtime.approve(waiting.action, by="maria")
+                await happened(runtime, runtime.run(run.id), ActionReceipted, turn + 1)
+                if turn < 2:
+                    await pending(runtime)
+        async with desk.open() as runtime:
+            run = runtime.run(run.id)
+            assert (await run.wait()).output == "It is 42."
+            receipts = await of(run, ActionReceipted)
+            assert [(each.action, each.outcome, each.text) for each in receipts] == [
+                ("0.0", "error", "TEMP_UNAVAILABLE: try again"),
+                ("1.0", "error", "TEMP_UNAVAILABLE: try again"),
+                ("2.0", "ok", "42"),
+            ]
+            assert len(await of(run, ActionStarted)) == 3
         sent = [
             call["id"]  # type: ignore[index, call-overload]  # a request's JSON
             for message in desk.stub.requests[-1].messages
             for call in message.get("tool_calls") or ()  # type: ignore[union-attr]  # a request's JSON
         ]
-        assert len(set(sent)) == 3
+        assert len(sent) == len(set(sent)) == 3
+        assert answers == []

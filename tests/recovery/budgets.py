@@ -41,12 +41,13 @@ class BudgetJob:
 
     Attributes:
         play: ``alone``: a run that fails at 4 model calls and is allowed 3 more. ``shared``: two children that have 4
-            calls together. ``topped_up``: two children that wait until more is allowed at the root.
+            calls together. ``topped_up``: two children that wait until more is allowed at the root. ``three``: two
+            children that may pay three times together, and would each pay three times.
         kills: Where its lives end.
     """
 
     name: str
-    play: Literal["alone", "shared", "topped_up"]
+    play: Literal["alone", "shared", "topped_up", "three"]
     kills: tuple[Kill | None, ...] = ()
 
 
@@ -105,6 +106,10 @@ class Place:
         paying = [call("pay", n=turn) for turn in range(12)]
         if play == "alone":
             return self.agent("top", paying, pay, limits=Limits(max_model_calls=4))
+        if play == "three":
+            children = [self.agent(name, [*paying[:3], "done"], pay).as_tool() for name in ("ann", "bob")]
+            both = calls(call("ann", input="go"), call("bob", input="go"))
+            return self.agent("top", [both, "Fine."], *children, limits=Limits(tool_calls={"pay": 3}))
         turns: list[Step] = [*paying] if play == "shared" else [*paying[:1], "done"]
         both = calls(call("ann", input="go"), call("bob", input="go"))
         children = [self.agent(name, turns, pay).as_tool() for name in ("ann", "bob")]

@@ -74,3 +74,19 @@ def test_what_is_allowed_at_the_root_reaches_the_children_killed_at_every_other_
     for outcome in play_all(jobs, tmp_path / "kills"):
         check_topped_up(outcome)
         assert outcome.lives[0] == "signal 9", outcome
+
+
+def check_three(outcome: Outcome) -> None:
+    check(outcome)
+    assert outcome.lives[-1] == "Fine.", outcome
+    # Three of the six that were asked for, however often one of them was tried.
+    assert len(set(outcome.effects)) == 3, outcome
+    assert outcome.counts["ActionReceipted"] == 2 + 6, outcome
+
+
+def test_three_for_two_parallel_children_are_never_four_killed_at_every_commit(tmp_path: Path) -> None:
+    (first,) = play_all([BudgetJob("first", "three")], tmp_path / "first")
+    check_three(first)
+    for outcome in play_all(every_commit(first), tmp_path / "kills"):
+        check_three(outcome)
+        assert outcome.lives[0] == "signal 9", outcome
