@@ -120,6 +120,10 @@ class Refusal:
     unpriced: bool = False
 
 
+# Seconds: more than anybody means, and little enough to be reckoned with.
+_FOR_EVER = 1e12
+
+
 @frozen
 class Raise:
     """By how much limits are raised; what is 0 stays as it is.
@@ -141,6 +145,20 @@ class Raise:
     tokens: int = 0
     cost: int = 0
     seconds: float = 0.0
+
+    @property
+    def checked(self) -> Raise:
+        """What of it raises anything: nothing may be taken away, nor be without end."""
+        seconds = self.seconds if 0 < self.seconds < _FOR_EVER else 0.0
+        return Raise(
+            max(0, self.steps),
+            max(0, self.model_calls),
+            max(0, self.tool_calls),
+            {tool: calls for tool, calls in self.by_tool.items() if calls > 0},
+            max(0, self.tokens),
+            max(0, self.cost),
+            seconds,
+        )
 
     def raises(self, resource: Resource) -> bool:
         """Whether there is more of a resource."""

@@ -89,5 +89,7 @@ class BudgetRaised:
 
     @property
     def more(self) -> Raise:
-        """By how much."""
-        return Raise(self.steps, self.model_calls, self.tool_calls, self.by_tool, self.tokens, self.cost, self.seconds)
+        """By how much; anyone may append the event, so that what is no raise counts for nothing."""
+        return Raise(
+            self.steps, self.model_calls, self.tool_calls, self.by_tool, self.tokens, self.cost, self.seconds
+        ).checked

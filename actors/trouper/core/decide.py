@@ -62,6 +62,9 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
     if state.halt is not None:
         return halting(state, state.halt)
     if state.budget.refused is not None and time_is_up(state):
+        # No reply is the output, or is shown again, before the hooks behind the model have seen it.
+        if (hook := after_reply(state)) is not None:
+            return (hook,)
         ending = tuple(wind_down(state))
         return ending or (before_request(state, _conversation(state)) if may_end(state) else _working(state))
     if state.budget.deadline is not None:

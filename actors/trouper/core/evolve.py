@@ -194,6 +194,8 @@ def _cancel_requested(state: RunState, event: ev.CancelRequested) -> RunState:
 
 
 def _resumed(state: RunState, event: ev.ResumeRequested) -> RunState:
+    if state.handed_on:
+        return advanced(state)
     if state.phase is not RunPhase.FAILED or state.failure in {"step_limit", "budget", "state", "deadline"}:
         return advanced(unpaused(state, event.below))
     state = changed(after_resume(state), tools=tools_after_resume(state.tools))

@@ -99,6 +99,8 @@ def _warned(state: RunState, event: ev.BudgetWarned) -> RunState:
 
 
 def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
+    if state.handed_on:
+        return advanced(state)
     budget, more, refused = state.budget, event.more, state.budget.refused
     if event.owner:
         cleared = refused is not None and refused.owner == event.owner
@@ -108,7 +110,9 @@ def _raised(state: RunState, event: ev.BudgetRaised) -> RunState:
             # The limits are pinned when the run is taken up; until then only the difference is known.
             return advanced(state, budget=attrs.evolve(budget, promised=budget.promised + more))
         warned = tuple(resource for resource in budget.warned if not more.raises(resource))
-        deadline = budget.deadline if event.deadline is None else event.deadline
+        deadline = budget.deadline
+        if deadline is not None and event.deadline is not None and more.seconds:
+            deadline = max(deadline, event.deadline)
         budget = attrs.evolve(budget, warned=warned, deadline=deadline)
         state = changed(state, limits=raised(state.limits, more))
     if cleared:

@@ -85,6 +85,8 @@ def _deadline_passed(state: RunState, _event: ev.DeadlinePassed) -> RunState:
 
 
 def _deadline_extended(state: RunState, event: ev.DeadlineExtended) -> RunState:
+    if state.handed_on:
+        return advanced(state)
     control = attrs.evolve(state.control, deadline=event.deadline, overdue=False)
     if state.phase is RunPhase.FAILED and state.failure == "deadline":
         state = revived(state)

@@ -22,7 +22,7 @@ def begun_as(state: RunState, fork: Fork) -> RunState:
         (f"0.{number}", AskedCall(call.name, call.arguments, call.provider_id, dict(call.extra) or None))
         for number, call in enumerate(last.tool_calls)
     )
-    return changed(state, index=1, unplanned=calls)
+    return changed(state, index=1, unplanned=calls, forked=Forked(fork, replies=1))
 
 
 def note_recorded(state: RunState, event: ActionPlanned) -> RunState:

@@ -47,6 +47,9 @@ def _rejected(state: RunState, event: ev.OutputRejected) -> RunState:
 def after_reply(answer: Answer, finish: str, *, refusal: bool) -> Answer:
     """How the answer stands after a reply."""
     refused = refusal or finish in FILTERED
+    if answer.verdict == "accepted":
+        # Somebody has said something since it was: it is not what the run comes to.
+        answer = attrs.evolve(answer, verdict=None, value=None, action=None)
     return answer if answer.refused == refused else attrs.evolve(answer, refused=refused)
 
 

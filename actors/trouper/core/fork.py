@@ -42,10 +42,12 @@ class Forked:
     Attributes:
         of: Where it comes from.
         used: Calls of the other run whose receipts have answered calls here: each answers one.
+        replies: How many of its replies are the other run's, whose calls it makes itself.
     """
 
     of: Fork
     used: tuple[str, ...] = ()
+    replies: int = 0
 
 
 @frozen

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from trouper.core import wording
 from trouper.core.base import Base, HistoryRef
-from trouper.core.conversation import Message, ToolMessage
+from trouper.core.conversation import Content, Message, ToolMessage
 from trouper.core.digests import extend_chain
 from trouper.core.evolve_session import lead_of
 from trouper.core.state import Action, Phase, RunState
@@ -25,27 +25,29 @@ def _answers(state: RunState) -> tuple[ToolMessage, ...]:
     if not state.batch and not state.unplanned:
         return ()
     known = [(action.action, action.tool, *_told(action)) for action in state.batch]
-    known += [(name, call.name, False, wording.NOT_STARTED) for name, call in state.unplanned]
+    known += [(name, call.name, wording.NOT_STARTED, False) for name, call in state.unplanned]
     return tuple(
         ToolMessage(
             id=f"{state.run}/{name}",
             call_id=f"{state.run}/{name}",
             name=tool,
-            content=text,
+            content=content,
             status="ok" if ok else "error",
         )
-        for name, tool, ok, text in sorted(known, key=lambda call: int(call[0].partition(".")[2]))
+        for name, tool, content, ok in sorted(known, key=lambda call: int(call[0].partition(".")[2]))
     )
 
 
-def _told(action: Action) -> tuple[bool, str]:
+def _told(action: Action) -> tuple[Content, bool]:
     match action.phase:
         case Phase.CLOSED:
-            return bool(action.ok), action.text
-        case Phase.STARTED | Phase.INTERRUPTED | Phase.UNRESOLVED | Phase.REPEAT | Phase.RESOLVED:
-            return False, wording.UNDER_WAY
+            return action.parts or action.text, bool(action.ok)
+        case (
+            Phase.STARTED | Phase.SLEEPING | Phase.INTERRUPTED | Phase.UNRESOLVED | Phase.REPEAT | Phase.RESOLVED
+        ):
+            return wording.UNDER_WAY, False
         case _:
-            return False, wording.NOT_STARTED
+            return wording.NOT_STARTED, False
 
 
 @frozen

@@ -80,7 +80,7 @@ def check_not_handed_on(state: RunState) -> None:
     Raises:
         TrouperError: It is such a run.
     """
-    if state.ended and state.family.parent is not None:
+    if state.handed_on and state.family.parent is not None:
         parent = state.family.parent.run
         raise TrouperError(f"run {state.run} is over, and run {parent}, which called it, was told so: it cannot go on")
 

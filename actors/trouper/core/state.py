@@ -283,6 +283,11 @@ class RunState:
         return phase is not RunPhase.RUNNING and phase is not RunPhase.SUBMITTED
 
     @property
+    def handed_on(self) -> bool:
+        """Whether it is over for good, because whoever called it was told how it ended."""
+        return self.family.parent is not None and self.ended
+
+    @property
     def stopping(self) -> bool:
         """Whether the run is being brought to its end: somebody wants it, or its deadline has passed."""
         return self.cancel is not None or self.control.overdue
@@ -334,7 +339,12 @@ class RunState:
     def model_calls(self) -> int:
         """How many model calls were answered, those of hooks and for summaries among them, not those hooks answered."""
         summaries = 0 if self.turn is None else self.turn.asked
-        return self.index + self.hooks.asked - self.hooks.answered + summaries
+        return self._replies + self.hooks.asked - self.hooks.answered + summaries
+
+    @property
+    def _replies(self) -> int:
+        """How many replies it got itself."""
+        return self.index if self.forked is None else self.index - self.forked.replies
 
     @property
     def own_spent(self) -> Spent:
@@ -352,7 +362,7 @@ class RunState:
             budget.assumed_tokens,
             usage.unknown,
             budget.cost,
-            self.index - budget.priced + self.hooks.unpriced + (0 if self.turn is None else self.turn.unpriced),
+            self._replies - budget.priced + self.hooks.unpriced + (0 if self.turn is None else self.turn.unpriced),
         )
 
     @property

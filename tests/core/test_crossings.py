@@ -1,0 +1,121 @@
+"""Rules where two things meet: time that is up and hooks, an accepted output and what is said after it."""
+
+from __future__ import annotations
+
+import attrs
+from tests.core.shell import RUN, SALT, FakeTool, Shell, folded_by
+
+from trouper.core import events as ev
+from trouper.core.conversation import AI, Human, ToolCall, Usage
+from trouper.core.decide import decide
+from trouper.core.effects import Effect
+from trouper.core.exchange import ModelReply
+from trouper.core.fork import Fork
+from trouper.core.history import closed_history
+from trouper.core.state import Phase
+from trouper.core.steps import RequestModel, RunHook, Succeed
+from trouper.runtime.protocol import Acted, Replied
+from trouper.tools import Timer
+
+MARIA = ev.Principal("maria")
+HOOKED = ev.Terms(hooks=("after_model",))
+
+
+def late_reply(*calls: ToolCall) -> Shell:
+    """A reply that comes just when the time is up, of an agent with hooks behind its model."""
+    made = Shell({"put": FakeTool(Effect.IDEMPOTENT_WRITE)}, HOOKED)
+    made.submit(ev.Limits(max_seconds=1, on_limit="finish"))
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", "secret", calls), "tool_calls" if calls else "stop", Usage(1, 1))))
+    made.append(ev.BudgetRefused("seconds", RUN, 10**9, 10**9, on_limit="finish"))
+    return made
+
+
+def test_no_reply_passes_the_hooks_because_the_time_is_up() -> None:
+    """What redacts a reply must see it before it is the output, or is shown to the model again."""
+    for calls in ((), (ToolCall("", "put", "{}"),)):
+        made = late_reply(*calls)
+        assert decide(made.state) == (RunHook("after_model", "0"),)
+        made.append(ev.HookApplied("after_model", "0"))
+        made.drive()
+        if calls:
+            assert made.starts.total() == 0
+            assert made.model == (1, 1)
+            assert made.state.closing
+        else:
+            assert made.state.output == "secret"
+
+
+def test_an_output_that_was_overtaken_is_not_the_output_of_another_definition() -> None:
+    made = Shell({}, ev.Terms(output=True))
+    made.submit(None)
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", "fits"), "stop", Usage(1, 1))))
+    made.append(ev.OutputAccepted(0, None, {"n": 1}))
+    made.append(ev.RunSignalled((Human("", "one more thing"),), MARIA))
+    made.drive()
+    assert made.model == (1, 1)
+    made.append(ev.DefinitionAdopted("d2", "c2", "p2", MARIA, ev.NO_TERMS))
+    made.deliver(Replied(1, 1, ModelReply(AI("", "in words"), "stop", Usage(1, 1))))
+    assert decide(made.state) == (Succeed(),)
+    made.drive()
+    assert made.state.output == "in words"
+    assert made.state.answer.verdict is None
+
+
+def test_a_call_that_sleeps_is_not_said_to_be_not_started() -> None:
+    made = Shell({"put": FakeTool(Effect.IDEMPOTENT_WRITE)})
+    made.submit(None)
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", None, (ToolCall("", "put", "{}"),)), "tool_calls", Usage(1, 1))))
+    made.drive()
+    made.deliver(Acted("0.0", 1, "returned", "ok", timer=Timer(seconds=60)))
+    assert made.action("0.0").phase is Phase.SLEEPING
+    assert str(closed_history(made.state)[-1].content).startswith("No result yet")
+
+
+def test_a_history_has_results_that_are_more_than_text_as_they_are() -> None:
+    made = Shell({"put": FakeTool(Effect.IDEMPOTENT_WRITE)})
+    made.submit(None)
+    made.drive()
+    both = (ToolCall("", "put", "{}"), ToolCall("", "put", "{}"))
+    made.deliver(Replied(0, 1, ModelReply(AI("", None, both), "tool_calls", Usage(1, 1))))
+    made.drive()
+    picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
+    made.append(ev.ActionReceipted("0.0", 1, "ok", text="[image]", parts=picture))
+    whole = folded_by(made.state, [ev.ActionReceipted("0.1", 1, "ok", text="fine")])
+    assert closed_history(made.state)[-2].content == whole.messages[-2].content == tuple(picture)
+
+
+def test_a_fork_has_not_asked_for_the_reply_that_it_begins_with() -> None:
+    reply = AI(f"{RUN}/0", None, (ToolCall(f"{RUN}/0.0", "put", "{}"),))
+    made = Shell({"put": FakeTool(Effect.READ_ONLY)})
+    asked = (Human(f"{RUN}/input", "go"), reply)
+    limits = ev.Limits(max_model_calls=1)
+    made.append(ev.RunSubmitted("desk", limits, asked, SALT, MARIA, fork=Fork("01OTHER", 9)))
+    made.drive()
+    made.deliver(Acted("0.0", 1, "returned", "there"))
+    assert made.state.spent.model_calls == 0
+    assert made.state.spent.unpriced == 0
+    assert RequestModel(1, 1) in decide(made.state)
+    made.drive()
+    assert made.state.spent.model_calls == 1
+
+
+def test_the_same_arguments_are_no_edit_that_restarts_a_quorum() -> None:
+    two = ((ev.Asking(2), ()),)
+    made = Shell({"sign": FakeTool(Effect.READ_ONLY, gated=True, asks=two)})
+    made.submit(None)
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", None, (ToolCall("", "sign", "{}"),)), "tool_calls", Usage(1, 1))))
+    made.drive()
+    from trouper.core.commands import Judgement, decide_approval
+
+    for who, arguments in (("ann", {"n": 2}), ("bob", {"n": 2})):
+        event = decide_approval(made.state, "0.0", Judgement("approve", ev.Principal(who), None, arguments), now=1)
+        made.append(event)
+    action = made.action("0.0")
+    assert action.phase is Phase.APPROVED
+    assert action.arguments == {"n": 2}
+    assert action.original == {"n": 1}
+    assert attrs.evolve(action).decision is not None
