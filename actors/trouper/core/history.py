@@ -42,9 +42,7 @@ def _told(action: Action) -> tuple[Content, bool]:
     match action.phase:
         case Phase.CLOSED:
             return action.parts or action.text, bool(action.ok)
-        case (
-            Phase.STARTED | Phase.SLEEPING | Phase.INTERRUPTED | Phase.UNRESOLVED | Phase.REPEAT | Phase.RESOLVED
-        ):
+        case Phase.STARTED | Phase.SLEEPING | Phase.INTERRUPTED | Phase.UNRESOLVED | Phase.REPEAT | Phase.RESOLVED:
             return wording.UNDER_WAY, False
         case _:
             return wording.NOT_STARTED, False

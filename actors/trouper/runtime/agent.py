@@ -211,10 +211,13 @@ class AgentActor(Actor[AgentMessage]):
                 return
             if len(steps) > 1:
                 steps = preempted(steps)
+            refused = turn.state.budget.refused
             for step in steps:
                 done.add(step)
-                plan = await self._planner.plan(turn.state, step)
-                turn.take(plan)
+                turn.take(await self._planner.plan(turn.state, step))
+                if turn.state.budget.refused is not refused:
+                    # By that the rest may not be begun any more: the rules are asked again.
+                    break
 
     async def _follow_definition(self, turn: _Turn) -> None:
         """Adopt a changed definition or wait, by policy; look anew at calls that have not started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -143,14 +144,39 @@ async def contained(
             return (answered, attrs.evolve(found.event, action=action, attempt=0, evidence="recorded"))
     if delegated or planned.effect is Effect.READ_ONLY:
         return (planned,)
-    match fork.writes:
-        case "block":
-            return (attrs.evolve(planned, gate="refused", refusal=wording.FORK_BLOCKED),)
-        case "simulate":
-            receipt = ev.ActionReceipted(action, 0, "ok", "simulated", wording.FORK_SIMULATED)
-            return (attrs.evolve(planned, gate="simulated"), receipt)
-        case _:
-            if planned.gate == "person":
-                return (planned,)
-            # Whatever lets such calls run elsewhere, this one is to be asked for.
-            return (attrs.evolve(planned, gate="person", grounds=NO_GROUNDS, reason=None),)
+    if fork.writes == "simulate":
+        return (attrs.evolve(planned, gate="simulated"), _simulated(action))
+    return (_kept_back(fork, planned),)
+
+
+def contained_anew(state: RunState, replanned: ev.ActionReplanned, *, delegated: bool) -> object:
+    """The same for a call that was looked at anew, because its tool has changed: it does not get out by that.
+
+    Args:
+        state: The fork, or any other run.
+        replanned: The call.
+        delegated: Whether it is one of a sub-agent, which is contained itself.
+    """
+    reads = replanned.effect is Effect.READ_ONLY
+    if state.forked is None or delegated or reads or replanned.gate == "refused":
+        return replanned
+    if state.forked.of.writes == "simulate":
+        return _simulated(replanned.action)
+    return _kept_back(state.forked.of, replanned)
+
+
+def _simulated(action: str) -> ev.ActionReceipted:
+    return ev.ActionReceipted(action, 0, "ok", "simulated", wording.FORK_SIMULATED)
+
+
+_Planned = TypeVar("_Planned", ev.ActionPlanned, ev.ActionReplanned)
+
+
+def _kept_back(fork: Fork, planned: _Planned) -> _Planned:
+    """A new write, refused or asked for."""
+    if fork.writes == "block":
+        return attrs.evolve(planned, gate="refused", refusal=wording.FORK_BLOCKED)
+    if planned.gate == "person":
+        return planned
+    # Whatever lets such calls run elsewhere, this one is to be asked for.
+    return attrs.evolve(planned, gate="person", grounds=NO_GROUNDS, reason=None)

@@ -21,6 +21,7 @@ from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ArgumentsError
 from trouper.runtime.children import begin_child
 from trouper.runtime.desk import Desk
+from trouper.runtime.forking import contained_anew
 from trouper.runtime.launches import NOTHING, CallTool, Plan, StopTool
 from trouper.runtime.plan_approvals import Gatekeeper, ask_people
 from trouper.runtime.plan_output import plan_output_call
@@ -258,7 +259,11 @@ class CallPlanner:
             leave.ruling.people,
             leave.ruling.reason,
         )
-        return Plan((*lapse, replanned), (), leave.writes, leave.requires)
+        kept = contained_anew(state, replanned, delegated=isinstance(tool, SubAgent))
+        # What must be asked after all uses up no standing rule.
+        return (
+            Plan((*lapse, replanned), (), leave.writes, leave.requires) if kept == replanned else Plan((*lapse, kept))
+        )
 
 
 def readable(raw: str) -> dict[str, Value]:

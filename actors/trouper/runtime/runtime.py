@@ -20,6 +20,7 @@ from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, Limits, Principal
 from trouper.core.fork import WhatIf
 from trouper.core.state import Action, RunState
+from trouper.core.status import status
 from trouper.errors import InvalidValue, RuntimeStopped, UnknownAgent
 from trouper.kit import TreeNode
 from trouper.runtime.adopting import adopt_all
@@ -213,7 +214,7 @@ class Runtime:
         done = await self.commands.send(session, task, command_id, supersede=supersede, fence=self._desk.fence)
         for superseded in done.superseded:
             await self._stage.admit(superseded)
-        if done.state is not None and done.state.turn is not None and done.state.turn.given:
+        if done.state is not None and status(done.state).wake_at is not None:
             await self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
 

@@ -105,6 +105,7 @@ async def send(
                 start_at=task.options.start_at,
                 turn=place,
                 grants=task.options.grants,
+                deadline=task.options.deadline,
             ),
             *([] if standing.active else [ev.TurnGiven(standing.last)]),
         ]

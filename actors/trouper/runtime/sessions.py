@@ -15,6 +15,7 @@ from trouper.core import events as ev
 from trouper.core.base import HistoryRef
 from trouper.core.conversation import Message
 from trouper.core.evolve import evolve
+from trouper.core.history import segment_of
 from trouper.core.state import RunPhase, RunState
 from trouper.core.status import status
 from trouper.errors import InvalidValue, JournalCorrupt, SessionError, UnknownSession
@@ -167,7 +168,8 @@ async def _passed_on(
 ) -> tuple[ev.Standing, list[Write]]:
     """Where the session stands behind a run's end, and the turn for the next run in line."""
     # A run that was cancelled before it was taken up has pinned no history: nothing of it is handed on.
-    last = HistoryRef(state.run, state.version, digest=state.chain) if state.started else standing.last
+    # One that a hook failed may have open calls, whose answers are part of what is handed on.
+    last = HistoryRef(state.run, state.version, digest=segment_of(state).chain) if state.started else standing.last
     assert state.turn is not None
     waiting = await _next_in_line(journal, state.turn.place, version)
     if waiting is None:
@@ -206,11 +208,13 @@ async def reopened(journal: Journal, state: RunState) -> tuple[Write, ...]:
     """What must be said in the session's stream so that a run can go on that had failed.
 
     Raises:
-        SessionError: The session has gone on without it.
+        SessionError: The session has gone on without it, or it never had the turn.
     """
     if state.turn is None:
         return ()
     place = state.turn.place
+    if not state.turn.given:
+        raise SessionError(place.session, f"the turn had not come for run {state.run} when it ended: send it again")
     found = await standing_of(journal, place.session)
     if found is None:
         raise JournalCorrupt(f"run {state.run} is a turn of session {place.session}, which does not exist")
