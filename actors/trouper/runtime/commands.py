@@ -33,8 +33,7 @@ from trouper.core.commands import (
 )
 from trouper.core.control_commands import extend_deadline, pause_run
 from trouper.core.conversation import Message
-from trouper.core.definition import stream_of, tool_schema
-from trouper.core.events import DefinitionRecorded, Principal
+from trouper.core.events import Principal
 from trouper.core.evolve import evolve
 from trouper.core.fork import WhatIf
 from trouper.core.rule_events import APPROVALS
@@ -42,14 +41,13 @@ from trouper.core.rules import StandingRule, evolve_book, revoke_rule
 from trouper.core.state import Action, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT, PAUSED
 from trouper.errors import (
-    ApprovalError,
-    ArgumentsError,
     EditError,
     JournalCorrupt,
     UnknownEvent,
     VersionConflict,
 )
 from trouper.runtime.descent import ChildRun, descendants
+from trouper.runtime.editing import Editing, Validate, anything
 from trouper.runtime.forking import begin_fork
 from trouper.runtime.histories import Histories, run_state
 from trouper.runtime.ledger import BELOW
@@ -63,13 +61,7 @@ from trouper.runtime.steering import change_tree, steer, write_of
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, principal
 from trouper.runtime.topping_up import released
-from trouper_journal import Journal, Key, StreamHead, Value, Write
-
-_PAGE = 500
-
-
-def _anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # noqa: ARG001
-    return
+from trouper_journal import Journal, Key, StreamHead, Write
 
 
 @frozen
@@ -87,11 +79,11 @@ class Commands:
     journal: Journal
     clock: Clock = field(factory=SystemClock)
     entropy: Entropy = field(factory=SystemEntropy)
-    validate: Callable[[str, str, Mapping[str, Value]], None] = field(default=_anything, repr=False)
+    validate: Validate = field(default=anything, repr=False)
     histories: Histories = field(init=False, repr=False)
     rulebook: RuleBook = field(init=False, repr=False)
     _lines: Lines = field(factory=Lines, init=False, repr=False)
-    _schemas: dict[str, Mapping[str, Value]] = field(factory=dict, init=False, repr=False)
+    _editing: Editing = field(init=False, repr=False)
 
     @histories.default
     def _histories(self) -> Histories:
@@ -100,6 +92,10 @@ class Commands:
     @rulebook.default
     def _rulebook(self) -> RuleBook:
         return RuleBook(self.journal)
+
+    @_editing.default
+    def _edits(self) -> Editing:
+        return Editing(self.journal, self.validate)
 
     # ---- reading
 
@@ -263,7 +259,7 @@ class Commands:
             if not isinstance(edit, Mapping):
                 found = type(edit).__name__
                 raise EditError(f"action {action_id}: the edit is {found}, not a mapping of arguments by name")
-            await self._check_edit(await self.state(run), name, judgement.arguments)
+            await self._editing.check(await self.state(run), name, judgement.arguments)
         now = self.clock.now()
         also = None
         if remember is not None:
@@ -293,30 +289,6 @@ class Commands:
             with suppress(VersionConflict):
                 await self.journal.commit([Write(APPROVALS, [event], expected=book.version)])
                 return evolve_book(book, event).rules[rule]
-
-    async def _check_edit(self, state: RunState, name: str, arguments: Mapping[str, Value]) -> None:
-        import jsonschema
-
-        action = find_action(state, name)
-        schema = await self._schema(state.definition, action.tool)
-        if schema is None:
-            raise ApprovalError(f"action {state.run}/{name}: the schema of {action.tool} is not in the journal")
-        validator = jsonschema.Draft202012Validator(dict(schema))
-        for error in validator.iter_errors(dict(arguments)):
-            place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-            raise EditError(f"action {state.run}/{name}: the edit does not fit: {place}: {error.message}")
-        try:
-            self.validate(state.agent, action.tool, arguments)
-        except ArgumentsError as error:
-            raise EditError(f"action {state.run}/{name}: the edit does not fit. {error}") from error
-
-    async def _schema(self, definition: str, tool: str) -> Mapping[str, Value] | None:
-        if definition not in self._schemas:
-            for record in await self.journal.read_page(stream_of(definition), after=0, limit=1):
-                recorded = self.journal.registry.decode(record)
-                if isinstance(recorded, DefinitionRecorded) and isinstance(recorded.document, dict):
-                    self._schemas[definition] = recorded.document
-        return tool_schema(self._schemas.get(definition, {}), tool)
 
     async def resolve(self, action_id: str, verdict: Verdict, *, by: Principal, evidence: str | None) -> Action:
         """Settle a call in doubt; the action as it stands afterwards.
