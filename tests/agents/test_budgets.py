@@ -27,6 +27,7 @@ from trouper import (
 from trouper.core.conversation import Usage
 from trouper.core.events import (
     ActionStarted,
+    BudgetRaised,
     BudgetRefused,
     BudgetWarned,
     ModelFailed,
@@ -68,6 +69,10 @@ async def test_so_many_model_calls_and_no_more(tmp_path: Path) -> None:
             await run.wait()
         assert len(desk.stub.requests) == 6
         assert [event.spent for event in await of(run, BudgetRefused)] == [3, 6]
+        # Who allowed it and why is on record.
+        (raised,) = await of(run, BudgetRaised)
+        assert isinstance(raised.by, Principal)
+        assert (raised.by.id, raised.reason, raised.model_calls) == ("maria", "worth it", 3)
 
 
 async def test_an_answer_with_the_last_call_is_taken(tmp_path: Path) -> None:
