@@ -209,6 +209,33 @@ async def test_case_06_a_message_waits_while_a_call_of_a_sub_agent_waits_for_a_p
         assert desk.world.effects == ["add 1", "mail a"]
 
 
+async def test_case_06_what_is_said_to_a_run_waits_until_its_sub_agent_is_done(tmp_path: Path) -> None:
+    async with office(tmp_path, tools=lambda world: [world.adder(), world.mailer()], done=False) as desk:
+        async with desk.open(mailing(desk)) as runtime:
+            run = await runtime.submit("top", "go")
+            (asked,) = await pending(runtime)
+            await until(runtime, run.id, "waiting_for_child")
+            for _ in range(2):
+                await run.steer("approve", by="maria", command_id="said")
+        top = mailing(desk)
+        async with desk.open(top) as runtime:
+            run = runtime.run(run.id)
+            await run.steer("approve", by="maria", command_id="said")
+            await run.steer("and be quick", by="maria")
+            assert await pending(runtime) == [asked]
+            assert models(top) == {"top": 0, "researcher": 0, "helper": 0}
+            await runtime.approve(asked.action, by="maria")
+            await run.wait()
+            # Once each, behind the result of the call that was open.
+            said = [(m.role, text_of(m.content)) for m in scripted(top).requests[-1].messages[-3:]]
+            assert said == [
+                ("tool", "researcher: helper: sent to a"),
+                ("human", "approve"),
+                ("human", "and be quick"),
+            ]
+        assert desk.world.effects == ["add 1", "mail a"]
+
+
 async def test_case_19_three_more_for_a_sub_agent_are_three_over_restarts(tmp_path: Path) -> None:
     async with office(tmp_path, tools=lambda world: [world.adder()], done=False) as desk:
 

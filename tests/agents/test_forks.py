@@ -31,7 +31,7 @@ from trouper import (
 from trouper.core.conversation import Message, ToolCall
 from trouper.core.events import ActionPlanned, ActionReceipted, ActionStarted, ModelResponded
 from trouper.core.fork import Edit, Fork, cut_history
-from trouper.testing import Reply, ScriptedModel, call
+from trouper.testing import Reply, ScriptedModel, Step, call
 
 
 @tool(effect="read_only")
@@ -218,6 +218,33 @@ async def test_the_parts_of_a_tree_are_contained_too(tmp_path: Path) -> None:
         fork = await run.fork(WhatIf([EditMessage(f"{run.id}/input", "Go on.")]))
         assert (await fork.wait()).output == "tried"
         assert effects == ["a"]
+
+
+async def test_from_any_version_of_a_tree_its_parts_are_contained(tmp_path: Path) -> None:
+    effects: list[str] = []
+
+    @tool(effect="unqueryable_write")
+    def strike(what: str) -> str:
+        """Strike."""
+        effects.append(what)
+        return "struck"
+
+    def script(*steps: Step) -> ScriptedModel:
+        return ScriptedModel(steps, by_turn=True)
+
+    helper = Agent("helper", tools=[strike], model=script(call("strike", what="a"), "ok"))
+    boss = Agent("boss", tools=[helper.as_tool()], model=script(call("helper", input="strike a"), "done"))
+    async with Runtime.open(tmp_path / "a.db", [boss]) as runtime:
+        run = await runtime.submit("boss", "Go.")
+        await run.wait()
+        streams = (run.id, f"{run.id}~0.0")
+        before = [await runtime.run(name).events() for name in streams]
+        for version in range(1, len(before[0]) + 1):
+            for writes in ("block", "simulate"):
+                fork = await run.fork(WhatIf(at=version, writes=writes))  # type: ignore[arg-type]  # one of them
+                assert (await fork.wait()).output == "done"
+                assert effects == ["a"]
+        assert [await runtime.run(name).events() for name in streams] == before
 
 
 async def test_what_cannot_be_forked_is_told_by_name(tmp_path: Path) -> None:

@@ -174,3 +174,19 @@ async def test_there_need_be_no_room_for_more_than_one(tmp_path: Path) -> None:
         for run in runs:
             await run.wait()
         assert [len(await session.history()) for session in sessions] == [6, 6]
+
+
+async def test_a_turn_that_was_handed_off_is_history_for_the_next(tmp_path: Path) -> None:
+    async with office(tmp_path, tools=lambda world: [world.mailer()], done=False) as desk:
+        billing = agent("billing", call("send_email", to="bank"), "On its way.", tools=desk.tools)
+        top = agent("top", call("billing", input="Refund."), "You are welcome.", tools=[billing.as_tool(handoff=True)])
+        async with desk.open(top) as runtime:
+            first = await runtime.session("top", "s").send("My money!")
+            (asked,) = await pending(runtime)
+            second = await runtime.session("top", "s").send("Thanks.")
+        async with desk.open(top) as runtime:
+            await runtime.approve(asked.action, by="maria")
+            assert (await runtime.run(first.id).wait()).output == "On its way."
+            assert (await runtime.run(second.id).wait()).output == "You are welcome."
+            said = [text_of(message.content) for message in scripted(top).requests[-1].messages[1:]]
+            assert said == ["My money!", "", "On its way.", "Thanks."]

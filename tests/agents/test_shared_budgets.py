@@ -6,10 +6,12 @@ from pathlib import Path
 
 import attrs
 import pytest
+import trio
 from tests.agents.office import AnyTool, World, happened, of, office, until
 from tests.agents.test_sub_agents import agent, answers, scripted
 
-from trouper import Agent, BudgetExceeded, Limits, Raise, TrouperError
+from trouper import Agent, BudgetExceeded, Limits, Raise, RuntimeOptions, TrouperError
+from trouper.core.conversation import Usage
 from trouper.core.events import (
     ActionStarted,
     BudgetRaised,
@@ -20,7 +22,7 @@ from trouper.core.events import (
 )
 from trouper.core.exchange import ModelConfig
 from trouper.runtime.results import RunResult
-from trouper.testing import ManualClock, call, calls
+from trouper.testing import ManualClock, ScriptedModel, call, calls
 from trouper.testing._scripted import Step
 
 BOTH = calls(call("ann", input="go"), call("bob", input="go"))
@@ -260,3 +262,33 @@ async def test_a_child_that_waits_for_a_person_too_is_told_of_a_top_up(tmp_path:
         await runtime.approve(asked.action, by="maria")
         assert (await run.wait()).output == "Fine."
         assert world.effects == ["add 1", "add 2", "mail a"]
+
+
+async def test_what_a_child_did_not_tell_or_lost_counts_against_the_whole(tmp_path: Path) -> None:
+    """Unknown is never nothing: a reply without usage counts as estimated, a lost request as reserved."""
+
+    async def hang(_: object) -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    def team(*replies: Step) -> Agent:
+        mute = attrs.evolve(agent("ann"), model=ScriptedModel(["x" * 400], usage=Usage(), name="mute"))
+        return agent("top", BOTH, "Fine.", tools=[mute.as_tool(), agent("bob", *replies).as_tool()])
+
+    limits = Limits(max_tokens=50_000)
+    async with office(tmp_path, done=False) as desk:
+        async with desk.open(team(hang), options=RuntimeOptions(drain=0.05)) as runtime:
+            run = await runtime.submit("top", "go", limits=limits)
+            await until(runtime, f"{run.id}~0.0", "succeeded")
+            await happened(runtime, runtime.run(f"{run.id}~0.1"), ModelRequested)
+        async with desk.open(team("found")) as runtime:
+            result = await runtime.run(run.id).wait()
+            ((mute,), (lost, _)) = [await of(runtime.run(run.id + name), ModelRequested) for name in ("~0.0", "~0.1")]
+            assert mute.reserve is not None
+            assert lost.reserve is not None
+            ann, bob = (child.spent for child in result.children)
+            assert (ann.input_tokens, ann.unknown, ann.assumed_tokens) == (0, 1, mute.reserve.input_tokens + 104)
+            assert (bob.unknown, bob.assumed_tokens, bob.model_calls) == (1, lost.reserve.tokens, 1)
+            assert result.spent.unknown == 2
+            assert result.spent.assumed_tokens == ann.assumed_tokens + bob.assumed_tokens
+            assert result.spent.tokens == 15 * 3 + result.spent.assumed_tokens

@@ -199,6 +199,23 @@ async def test_a_forced_choice_holds_until_it_was_obeyed(
         assert choices(desk) == expected
 
 
+async def test_a_forced_choice_is_still_to_be_obeyed_after_a_restart(tmp_path: Path) -> None:
+    async with office(tmp_path, tools=lambda world: [world.mailer()], done=False) as place:
+
+        def made() -> Agent:
+            config = ModelConfig(tool_choice="look")
+            return agent(call("send_email", to="a"), call("look"), "Done.", config=config, tools=[look, *place.tools])
+
+        async with place.open(made()) as runtime:
+            run = await runtime.submit("desk", "go")
+            (waiting,) = await pending(runtime)
+        desk = made()
+        async with place.open(desk) as runtime:
+            await runtime.approve(waiting.action, by="maria")
+            assert (await runtime.run(run.id).wait()).output == "Done."
+            assert choices(desk) == ["look", "auto"]
+
+
 async def test_a_tool_that_a_step_does_not_offer_is_not_demanded(tmp_path: Path) -> None:
     desk = agent("Done.", bind=lambda _: ["look"], config=ModelConfig(tool_choice="write"))
     async with office(tmp_path, done=False) as place, place.open(desk) as runtime:
