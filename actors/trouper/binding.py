@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -14,9 +13,7 @@ from trouper.core.exchange import ModelConfig
 from trouper.core.state import RunState
 from trouper.core.terms import Principal
 from trouper.tools import StateKeys, view
-
-# A callback that hangs must not keep its run for ever.
-_LIMIT: Final = 30.0
+from trouper.tools._asking import Unanswered, ask
 
 
 @frozen
@@ -57,23 +54,22 @@ async def ask_bind(
         clock: Source of time.
     """
     step = StepView(state.run, state.index, state.messages, view(keys, state.named), state.tools.grants, state.by)
-    given: object = None
-    late = True
-    try:
-        with clock.timeout(_LIMIT):
-            answer: object = bind(step)
-            given = await answer if inspect.isawaitable(answer) else answer
-            late = False
-    except Exception as error:  # noqa: BLE001 -- the callback is the user's code
-        return (), f"bind raised {type(error).__name__}: {error}"[:2000]
-    if late:
-        return (), f"bind did not answer within {_LIMIT:g} seconds"
-    names = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return (), f"bind answered {type(given).__name__}, which names no tools"
+    names = await ask(bind, step, read=_names, clock=clock)
+    if isinstance(names, Unanswered):
+        return (), f"bind {names.detail}"
+    if isinstance(names, str):
+        return (), f"bind answered {names}, which names no tools"
     if unknown := [name for name in names if name not in known]:
         return (), f"bind named {unknown[0]!r}, which is no tool of the agent; tools: {', '.join(known) or 'none'}"
     return tuple(name for name in known if name in names), ""
+
+
+def _names(given: object) -> list[str] | str:
+    """The names; what was given instead, where it holds none."""
+    names = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return type(given).__name__
+    return names
 
 
 def chosen(config: ModelConfig, state: RunState, names: Iterable[str]) -> ModelConfig:

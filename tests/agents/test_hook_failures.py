@@ -9,6 +9,7 @@ import attrs
 import pytest
 import trio
 from tests.agents.hooking import After, AfterTool, Before, BeforeTool, Does, OnError, contents
+from tests.agents.odd import Sealed, foreign, mute
 from tests.agents.office import asks, of, office, pending, until
 
 from trouper import AI, Agent, Human
@@ -23,6 +24,7 @@ from trouper.hooks import (
     Hook,
     Insert,
     Replace,
+    Spend,
     Update,
     UseModel,
     View,
@@ -111,6 +113,15 @@ async def test_a_hook_fails_the_run_with_its_reason(tmp_path: Path) -> None:
         (lambda view: "text", "no meaning in before_model"),
         (lambda view: Update({"nowhere": 1}), "there is no such state key"),
         (lambda view: Insert("text"), "is not a message"),  # type: ignore[arg-type]
+        (lambda view: Drop([["a"]]), "cannot be meant: TypeError"),  # type: ignore[list-item]
+        (lambda view: Insert(Human("", "x"), after=["a"]), "cannot be meant: TypeError"),  # type: ignore[arg-type]
+        (lambda view: UseModel("", 5), "UseModel: int is not text"),  # type: ignore[arg-type]
+        (lambda view: Fail(None), "Fail: NoneType is not text"),  # type: ignore[arg-type]
+        (lambda view: Spend("m", -5, 0), "-5 is not a whole number of at least 0"),
+        (lambda view: Spend("m", 5, "0"), "'0' is not a whole number of at least 0"),  # type: ignore[arg-type]
+        (lambda view: Sealed(), "cannot be meant: RuntimeError: sealed"),
+        (mute, "it raised Mute: .its message cannot be shown"),
+        (foreign, "it let BaseExceptionGroup escape"),
     ],
 )
 async def test_what_cannot_be_done_fails_the_run_and_changes_nothing(

@@ -1,4 +1,4 @@
-"""Who may call what: permissions against grants, and callbacks that are asked just before a call starts (T7)."""
+"""Who may call what: permissions against grants, and callbacks that are asked just before a call starts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from tests.agents.odd import Mute, foreign, leaks, mute
 from tests.agents.office import AnyTool, World, asks, happened, of, office, pending, told, types
 
 from trouper import (
@@ -141,7 +142,7 @@ def deciding(verdict: object, asked: list[AuthorizeRequest]) -> Any:
         asked.append(request)
         if isinstance(verdict, Exception):
             raise verdict
-        return verdict
+        return verdict(request) if callable(verdict) else verdict
 
     return authorize
 
@@ -180,6 +181,10 @@ async def test_a_callback_is_asked_once_before_the_start_and_its_verdict_is_jour
         (None, "the authorize callback answered NoneType, not true"),
         (1, "the authorize callback answered int, not true"),
         (ValueError("secret detail"), "the authorize callback raised ValueError"),
+        (mute, "the authorize callback raised Mute"),
+        (Denied(Mute()), "the authorize callback raised RuntimeError"),  # type: ignore[arg-type]
+        (foreign, "the authorize callback let BaseExceptionGroup escape, of a cancellation of its own"),
+        (leaks, "the authorize callback let Cancelled escape, of a cancellation of its own"),
     ],
 )
 @pytest.mark.parametrize("where", ["runtime", "tool"])

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from tests.agents.office import asks, of, office, told
 
-from trouper import AI, Human, Limits, Price, RuntimeOptions, System, ToolMessage, tool
+from trouper import AI, Human, Limits, Price, RuntimeOptions, System, ToolCall, ToolMessage, tool
 from trouper.core.conversation import Usage
 from trouper.core.events import HookApplied, ModelRequested
 from trouper.core.state import known
@@ -115,6 +115,15 @@ async def test_patterns_are_masked_in_all_that_the_model_is_shown(tmp_path: Path
         assert re.search(CARD, json.dumps(shown)) is None
         assert "[redacted]" in str(shown[2]["tool_calls"])
         assert told(shown) == ["noted [redacted]"]
+
+
+async def test_arguments_are_masked_however_they_are_spelled() -> None:
+    hidden = AI("a", None, tool_calls=(ToolCall("a/0", "note", r'{"text": "4111-1111\u002d1111-1113"}'),))
+    as_is = AI("b", None, tool_calls=(ToolCall("b/0", "note", r'{"text":  "plain\u0020text"}'),))
+    view = View("r", "desk", 0, (hidden, as_is), {}, 0, Usage(), {})
+    (replaced,) = await Redact([CARD]).before_model(view)
+    assert isinstance(replaced.message, AI)
+    assert json.loads(replaced.message.tool_calls[0].arguments) == {"text": "[redacted]"}
 
 
 async def test_results_can_be_masked_before_they_become_part_of_the_conversation(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which tools a model sees, which it must call, and which end the run with their result (T11)."""
+"""Which tools a model sees, which it must call, and which end the run with their result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from tests.agents.odd import Sealed, foreign, leaks, mute
 from tests.agents.office import AnyTool, asks, of, office, pending, told, types
 
 from trouper import (
@@ -142,6 +143,10 @@ async def test_an_attempt_at_the_same_request_has_the_same_tools_also_after_a_re
         (None, "bind answered NoneType, which names no tools"),
         ([look], "bind answered list, which names no tools"),
         (ValueError("no idea"), "bind raised ValueError: no idea"),
+        (mute, "bind raised Mute: (its message cannot be shown: RuntimeError)"),
+        (Sealed(), "bind raised RuntimeError: sealed"),
+        (foreign, "bind let BaseExceptionGroup escape, of a cancellation of its own"),
+        (leaks, "bind let Cancelled escape, of a cancellation of its own"),
     ],
 )
 async def test_a_choice_that_cannot_be_meant_fails_the_run_until_it_is_mended(
@@ -153,7 +158,7 @@ async def test_a_choice_that_cannot_be_meant_fails_the_run_until_it_is_mended(
         given = answers.pop(0)
         if isinstance(given, Exception):
             raise given
-        return given
+        return given() if callable(given) else given
 
     desk = agent("Done.", bind=bind)
     async with office(tmp_path, done=False) as place, place.open(desk) as runtime:

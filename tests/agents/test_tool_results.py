@@ -1,8 +1,9 @@
-"""What tools return: parts, artifacts, and results that are too long; the same again after a restart (T10)."""
+"""What tools return: parts, artifacts, and results that are too long; the same again after a restart."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,9 +30,12 @@ from trouper import (
 )
 from trouper.core.chat_request import Dialect, wire_messages
 from trouper.core.events import ActionReceipted
+from trouper.errors import InvalidValue
 from trouper.testing import ScriptedModel, call
 from trouper.testing._answers import Answer
 from trouper.tools import Tool
+from trouper.tools._redact import NO_SECRETS
+from trouper.tools._tool_result import returned
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" * 10
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -134,6 +138,12 @@ async def test_sounds_and_files_are_parts_too_and_media_inside_values_is_refused
             },
         )
         assert "inside: Image stands inside a value; return it alone, or in a list" in str(result.messages[4].content)
+
+
+@pytest.mark.parametrize("inside", [lambda it: it, lambda it: [it], lambda it: {"key": it}])
+def test_what_is_not_shown_does_not_get_into_what_is(inside: Callable[[object], object]) -> None:
+    with pytest.raises(InvalidValue, match="ToolResult stands inside a value"):
+        returned(ToolResult(inside(ToolResult("shown", artifact="not shown"))), NO_SECRETS)
 
 
 async def test_an_artifact_is_kept_and_not_shown(tmp_path: Path) -> None:

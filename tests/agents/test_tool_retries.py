@@ -1,4 +1,4 @@
-"""Tools that fail in passing: attempts by the tool's own policy, and by the model's own patience (T13)."""
+"""Tools that fail in passing: attempts by the tool's own policy, and by the model's own patience."""
 
 from __future__ import annotations
 

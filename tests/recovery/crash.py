@@ -106,7 +106,7 @@ def check_replies(life: Life) -> None:
 
 
 def check_effects(played: Played) -> None:
-    """DESIGN's recovery table, counted outside."""
+    """The recovery table, counted outside."""
     last = played.lives[-1]
     done = Counter(str(line["key"]) for line in last.effects)
     names = {

@@ -252,7 +252,15 @@ async def test_a_tool_of_ones_own_does_its_part_and_is_answered_later() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{}, {"seconds": 1, "until": 2}, {"seconds": -1}, {"seconds": math.nan}, {"seconds": math.inf}, {"until": -1}],
+    [
+        {},
+        {"seconds": 1, "until": 2},
+        {"seconds": -1},
+        {"seconds": math.nan},
+        {"seconds": math.inf},
+        {"until": -1},
+        {"seconds": 1, "text": 5},
+    ],
 )
 def test_what_is_no_timer_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match="Timer"):

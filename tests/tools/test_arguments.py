@@ -1,4 +1,4 @@
-"""What a model sends is read strictly, and every misfit is an error that it can act on (T3, T6)."""
+"""What a model sends is read strictly, and every misfit is an error that it can act on."""
 
 from __future__ import annotations
 

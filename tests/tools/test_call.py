@@ -1,4 +1,4 @@
-"""One attempt at a call: whatever happens in the tool is an outcome (field case 3, T5, T9)."""
+"""One attempt at a call: whatever happens in the tool is an outcome."""
 
 from __future__ import annotations
 

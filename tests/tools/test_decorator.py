@@ -1,4 +1,4 @@
-"""What `@tool` makes of functions (T1)."""
+"""What `@tool` makes of functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process ends although a tool does not (field case 18)."""
+"""A process ends although a tool does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools return, as it is journaled, as a model reads it, and without secrets (T5)."""
+"""What tools return, as it is journaled, as a model reads it, and without secrets."""
 
 from __future__ import annotations
 

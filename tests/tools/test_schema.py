@@ -1,4 +1,4 @@
-"""Which annotations a tool may have, what a model is told of them, and what the function gets (T2)."""
+"""Which annotations a tool may have, what a model is told of them, and what the function gets."""
 
 from __future__ import annotations
 

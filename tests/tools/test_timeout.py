@@ -1,4 +1,4 @@
-"""Time limits and cancellation: bounded, honest about doubt, and no receipt lost (field cases 4 and 18)."""
+"""Time limits and cancellation: bounded, honest about doubt, and no receipt lost."""
 
 from __future__ import annotations
 

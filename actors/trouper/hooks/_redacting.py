@@ -85,10 +85,13 @@ class Redact(Hook):
         return {**part, **words} if words else part
 
     def _arguments(self, raw: str) -> str:
-        if not any(pattern.search(raw) for pattern in self.patterns):
+        # An escape hides what it spells.
+        if "\\" not in raw and not any(pattern.search(raw) for pattern in self.patterns):
             return raw
         try:
-            return json.dumps(self._within(json.loads(raw)), ensure_ascii=False)
+            plain = json.loads(raw)
+            masked = self._within(plain)
+            return raw if masked == plain else json.dumps(masked, ensure_ascii=False)
         except (ValueError, RecursionError):
             return self._text(raw)
 

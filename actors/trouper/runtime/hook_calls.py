@@ -27,6 +27,7 @@ from trouper.core.hook_ops import (
     Replace,
     Reply,
     SetArguments,
+    Spend,
     Update,
     UseModel,
 )
@@ -35,12 +36,11 @@ from trouper.core.state import RunState
 from trouper.errors import InvalidValue, TrouperError
 from trouper.hooks import Hook, points_of
 from trouper.runtime.hook_views import Scene
-from trouper.runtime.model import our_cancellation
 from trouper.runtime.protocol import Hooked
 from trouper.runtime.tasks import check_message
 from trouper.tools import to_value
-from trouper.tools._outcomes import is_fatal, outcome_types
-from trouper_journal import Value, check_value
+from trouper.tools._outcomes import described, is_fatal, our_cancellation, outcome_types
+from trouper_journal import Value
 
 
 class HookError(TrouperError):
@@ -110,6 +110,10 @@ class HookCalls:
         except HookError:
             self.ops = kept
             raise
+        except Exception as error:
+            # What it returned is the user's: looking at it may raise anything.
+            self.ops = kept
+            raise HookError(f"what it returned cannot be meant: {described(error)}"[:2000]) from error
         if wrong:
             self.ops = kept
             raise HookError(f"it would leave a history that no model takes: {'; '.join(sorted(wrong))}")
@@ -129,7 +133,7 @@ class HookCalls:
                 if inspect.isawaitable(asked):
                     asked = await cast("Awaitable[object]", asked)
             except Exception as error:
-                raise HookError(f"it raised {type(error).__name__}: {error}"[:2000]) from error
+                raise HookError(f"it raised {described(error)}"[:2000]) from error
             except outcome_types() as error:
                 if is_fatal(error):
                     raise
@@ -161,8 +165,10 @@ class HookCalls:
                     check_message(message, "reply")
                     if not isinstance(message, AI):
                         raise HookError("its reply is no AI message")
-                case _:
-                    check_value([str(getattr(op, name)) for name in ("text", "reason") if hasattr(op, name)], "text")
+                case UseModel(reason=told) | Answer(text=told) | Fail(reason=told):
+                    _check_text(told, type(op).__name__)
+                case Spend():
+                    _check_spend(op)
         except InvalidValue as error:
             raise HookError(f"{type(op).__name__} of {hook.name}: {error}") from error
         return op
@@ -210,6 +216,19 @@ def _replaced(op: Replace, seen: Mapping[str, Message]) -> Replace:
     if not same:
         raise HookError(f"message {old.id!r} must stay of its kind, with its calls")
     return op
+
+
+def _check_text(told: object, place: str) -> None:
+    if not isinstance(told, str):
+        raise InvalidValue(place, f"{type(told).__name__} is not text")
+
+
+def _check_spend(op: Spend) -> None:
+    _check_text(op.model, "model")
+    for tokens in (op.input_tokens, op.output_tokens):
+        number: object = tokens
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise InvalidValue("tokens", f"{number!r} is not a whole number of at least 0, nor None")
 
 
 def _listed(asked: object) -> list[object]:

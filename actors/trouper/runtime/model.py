@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import aclosing
 
 import trio
@@ -25,7 +24,7 @@ from trouper.runtime.protocol import (
     Replied,
     ReplySettled,
 )
-from trouper.tools._outcomes import is_fatal, outcome_types
+from trouper.tools._outcomes import is_fatal, our_cancellation, outcome_types
 
 
 @define(eq=False)
@@ -126,15 +125,6 @@ class ModelActor(Actor[ModelMessage]):
                 if piece is not None:
                     self._broadcast.tell(piece)
         raise ModelError(f"model {self._model.name}: its stream ended before its reply was complete", retryable=True)
-
-
-def our_cancellation(error: BaseException) -> BaseException | None:
-    """What of an exception is the end of this task; what else came out meanwhile interests nobody any more."""
-    if trio.current_effective_deadline() > -math.inf:
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)[0]
-    return error if isinstance(error, trio.Cancelled) else None
 
 
 def _misfit(reply: object) -> str:

@@ -18,6 +18,7 @@ from trouper.runtime.billing import settle
 from trouper.runtime.protocol import SUMMARY, Acted, Answered, Hooked, Outcome, Replied
 from trouper.runtime.record_hooks import hooked
 from trouper.tools import StateKeys, changes
+from trouper.tools._outcomes import described
 from trouper_journal import Value
 
 SECOND = 1_000_000_000
@@ -162,7 +163,7 @@ class Recorder:
         if error is None:
             return ev.ModelLost(outcome.index, outcome.attempt, "shutdown")
         if not isinstance(error, ModelError):
-            return ev.ModelFailed(outcome.index, outcome.attempt, message=f"{type(error).__name__}: {error}"[:2000])
+            return ev.ModelFailed(outcome.index, outcome.attempt, message=described(error)[:2000])
         again = None
         if error.retryable:
             again = retry_at(self._now(), outcome.attempt, error.retry_after, self._random())

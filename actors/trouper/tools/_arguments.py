@@ -14,6 +14,7 @@ from attrs import field, frozen
 from trouper.core.conversation import Value
 from trouper.errors import ArgumentsError
 
+from ._outcomes import described, is_fatal, outcome_types
 from ._results import MAX_BITS, MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -230,8 +231,11 @@ def converted(name: str, value: Value, adapter: TypeAdapter[tuple[object]]) -> t
         return [], adapter.validate_json(text, strict=True)[0]
     except pydantic.ValidationError as error:
         return [_problem(name, value, each) for each in error.errors(include_url=False, include_context=False)], None
-    except Exception as error:  # noqa: BLE001 -- a validator of the user's own may raise anything about bad input
-        return [Problem(name, f"{type(error).__name__}: {error}")], None
+    except outcome_types() as error:
+        # A validator of the user's own may raise anything about bad input.
+        if is_fatal(error):
+            raise
+        return [Problem(name, described(error))], None
 
 
 def _problem(name: str, value: Value, error: Mapping[str, object]) -> Problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
@@ -14,8 +13,7 @@ from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
 
-# A callback that hangs must not keep its run for ever.
-_LIMIT = 30.0
+from ._asking import Unanswered, ask
 
 
 @frozen
@@ -73,13 +71,12 @@ async def ask_authorize(authorize: Authorize, request: AuthorizeRequest, clock: 
         trio.Cancelled: Cancelled meanwhile.
     """
     own = copy.deepcopy(dict(request.arguments))
-    verdict: object = Denied(f"the authorize callback did not answer within {_LIMIT:g} seconds")
-    try:
-        with clock.timeout(_LIMIT):
-            answer: object = authorize(evolve(request, arguments=own))
-            verdict = await answer if inspect.isawaitable(answer) else answer
-    except Exception as error:  # noqa: BLE001 -- the callback is the user's code
-        return Denied(f"the authorize callback raised {type(error).__name__}")
+    denied = await ask(authorize, evolve(request, arguments=own), read=_denied, clock=clock)
+    # Without the words of its error: a model is told.
+    return Denied(f"the authorize callback {denied.reason}") if isinstance(denied, Unanswered) else denied
+
+
+def _denied(verdict: object) -> Denied | None:
     if verdict is True:
         return None
     if isinstance(verdict, Denied):

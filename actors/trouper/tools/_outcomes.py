@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -79,7 +80,7 @@ def failure(error: BaseException, redactor: Redactor, retry_on: tuple[type[Excep
         return Failed("transient", told(message, redactor), retry_after=max(filter(None, asked), default=None))
     # What nobody declared counts more than what somebody did.
     again = bool(retry_on) and all(isinstance(leaf, (TransientError, *retry_on)) for leaf in leaves)
-    return Failed("retryable" if again else "exception", told("; ".join(map(_described, leaves)), redactor))
+    return Failed("retryable" if again else "exception", told("; ".join(map(described, leaves)), redactor))
 
 
 def _is_wait(seconds: object) -> bool:
@@ -115,7 +116,17 @@ def is_fatal(error: BaseException) -> bool:
     return not all(isinstance(leaf, outcome_types()) for leaf in _leaves(error))
 
 
-def _described(error: BaseException) -> str:
+def our_cancellation(error: BaseException) -> BaseException | None:
+    """What of an exception is the end of this task; what else came out meanwhile interests nobody any more."""
+    if trio.current_effective_deadline() > -math.inf:
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[0]
+    return error if isinstance(error, trio.Cancelled) else None
+
+
+def described(error: BaseException) -> str:
+    """An exception's kind and words."""
     if isinstance(error, trio.Cancelled):
         return "it let the Cancelled of a scope of its own escape"
     words = _words(error)

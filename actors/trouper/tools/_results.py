@@ -28,6 +28,12 @@ MAX_DEPTH = 128
 MAX_BITS = 8 * MAX_INT_BYTES - 1
 
 
+class Alone:
+    """What a tool returns as it is: inside a value it would be written out, its unseen parts with it."""
+
+    __slots__ = ()
+
+
 def to_value(result: object) -> Value:
     """What is journaled of a tool's result.
 
@@ -63,7 +69,7 @@ def _value(item: object, path: str, depth: int) -> Value:
         return [_value(part, f"{path}[{index}]", depth - 1) for index, part in enumerate(item)]
     if isinstance(item, set | frozenset):
         return sorted((_value(part, f"{path}{{}}", depth - 1) for part in item), key=_order)
-    if isinstance(item, Image | Audio | File):
+    if isinstance(item, Image | Audio | File | Alone):
         raise InvalidValue(_place(path), f"{_name(item)} stands inside a value; return it alone, or in a list")
     if (fields := _fields(item, path)) is not None:
         return _mapping(fields, path, depth)

@@ -18,6 +18,7 @@ from trouper_journal._errors import InvalidValue
 
 from ._arguments import converted
 from ._context import NO_STATE
+from ._outcomes import described
 from ._results import to_value
 from ._schema import Described, describe
 from ._shape import inlined, normal
@@ -134,7 +135,7 @@ class StateKey:
         except InvalidValue as error:
             raise ArgumentsError(f"{name}: {error.reason}") from error
         except Exception as error:
-            raise ArgumentsError(f"{name}: its reducer raised {type(error).__name__}: {error}") from error
+            raise ArgumentsError(f"{name}: its reducer raised {described(error)}") from error
         return StateOp("set", name, self.plain(name, made))
 
     def contract(self) -> Value:

@@ -11,12 +11,19 @@ from attrs import Attribute, field, frozen
 from trouper._moments import nanoseconds
 from trouper.errors import InvalidValue
 
+from ._results import Alone
+
 _SECOND: Final = 1_000_000_000
 _LATEST: Final = 2**63 - 1
 
 
 def _until(moment: dt.datetime | int | None) -> int | None:
     return None if moment is None else nanoseconds(moment, "Timer.until")
+
+
+def _check_text(_: object, __: Attribute[str], text: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidValue("Timer.text", f"{type(text).__name__} is not text")
 
 
 def _check_seconds(_: object, __: Attribute[float | None], seconds: object) -> None:
@@ -27,7 +34,7 @@ def _check_seconds(_: object, __: Attribute[float | None], seconds: object) -> N
 
 
 @frozen(kw_only=True)
-class Timer:
+class Timer(Alone):
     """What a tool returns to have its call answered later.
 
     The call then sleeps in the journal, and its run with it where nothing else is to be done: neither is in memory,
@@ -46,7 +53,7 @@ class Timer:
 
     seconds: float | None = field(default=None, validator=_check_seconds)
     until: int | None = field(default=None, converter=_until)
-    text: str = ""
+    text: str = field(default="", validator=_check_text)
 
     def __attrs_post_init__(self) -> None:
         if (self.seconds is None) == (self.until is None):

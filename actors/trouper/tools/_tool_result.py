@@ -15,7 +15,7 @@ from trouper.core.strict_json import valid_text
 
 from ._outcomes import Returned
 from ._redact import Redactor
-from ._results import to_text, to_value
+from ._results import Alone, to_text, to_value
 from ._timer import Timer
 
 MAX_RESULT: Final = 50_000
@@ -28,7 +28,7 @@ def _check_update(_: ToolResult, __: Attribute[Mapping[str, object]], value: obj
 
 
 @frozen
-class ToolResult:
+class ToolResult(Alone):
     """A tool's result with what goes beside it.
 
     Attributes:
