@@ -1,32 +1,26 @@
-"""Runs that are steered, paused, put to sleep and resumed, and die: ``python -m tests.recovery.control JOBS RESULTS``.
+"""Runs that are steered, paused, put to sleep and resumed, and die.
 
-As in `lives`, each life is a fork of a process that has imported everything. Time is a number in a file: it stands
-still over deaths, until the person moves it.
+Time is a number in a file: it stands still over deaths, until the person moves it.
 """
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import attrs
-import cattrs
-import trio
-from tests.recovery.lives import in_fork, unanswered
-from tests.recovery.scenario import Fate, Kill, Ledger, LedgerModel, fateful
+from tests.recovery import lifetimes
+from tests.recovery.fate import Fate, Kill
+from tests.recovery.lifetimes import Scenario, Scene
+from tests.recovery.lives import unanswered
+from tests.recovery.scenario import LedgerModel
 from tests.recovery.trees import twice
 
 from trouper import Agent, Run, RunError, Runtime, SubmitOptions, ToolContext, tool
 from trouper.core import events as ev
 from trouper.core.conversation import text
-from trouper.core.events import REGISTRY
 from trouper.core.replay import check
 from trouper.core.state import RunState
 from trouper.core.status import status
@@ -34,9 +28,6 @@ from trouper.testing import ManualClock, ScriptedModel, Step, call, calls
 from trouper.timers import wait
 from trouper_journal import Journal
 
-ROOT = Path(__file__).parents[2]
-LONGEST = 30  # seconds, so that a life that hangs fails instead
-MOST_LIVES = 12
 DAY = 86_400
 SECOND = 10**9
 START = ManualClock().moment
@@ -60,27 +51,26 @@ class ControlJob:
 
 @attrs.frozen
 class Told:
-    """What came of a job.
+    """The run as it stands in the journal.
 
     Attributes:
-        lives: How each life ended: its signal, or what it said.
-        commits: How many commits the first life that came to its end made.
-        events: How many the run has of each class.
+        events: How many it has of each class.
         wrong: What must not be.
         messages: What was said, by role.
         effects: Effect keys in the outside ledger.
-        more: How much the same command added once all was over.
+        position: The journal's last position.
     """
 
-    job: ControlJob
-    lives: list[str]
-    commits: int = 0
     label: str = ""
     events: dict[str, int] = attrs.Factory(dict)
     wrong: list[str] = attrs.Factory(list)
     messages: list[tuple[str, str]] = attrs.Factory(list)
     effects: list[str] = attrs.Factory(list)
-    more: int = 0
+    position: int = 0
+
+
+Place: TypeAlias = Scene[ControlJob]
+Played: TypeAlias = lifetimes.Played[ControlJob, Told]
 
 
 class LastingClock(ManualClock):
@@ -95,22 +85,6 @@ class LastingClock(ManualClock):
         if moment > self.moment:
             self._path.write_text(str(moment))
             self.advance((moment - self.moment) / SECOND)
-
-
-@attrs.frozen
-class Place:
-    """Where a life is played."""
-
-    directory: Path
-    fate: Fate
-
-    @property
-    def effects(self) -> Ledger:
-        return Ledger(self.directory / "effects")
-
-    @property
-    def requests(self) -> Ledger:
-        return Ledger(self.directory / "requests")
 
 
 def desk(place: Place) -> Agent:
@@ -136,18 +110,20 @@ def options(job: ControlJob) -> SubmitOptions:
 # ---- one life
 
 
-async def live(job: ControlJob, place: Place, say: Callable[[str], None]) -> None:
+def clock_of(place: Place) -> LastingClock:
+    return LastingClock(place.directory / "time")
+
+
+async def live(place: Place, journal: Journal) -> str:
     """Submit the run as if for the first time, and stay until it has ended; be the person."""
-    clock = LastingClock(place.directory / "time")
-    with trio.fail_after(LONGEST):
-        path = place.directory / "journal.db"
-        async with Journal.open(path, registry=REGISTRY, clock=clock, wrap=fateful(place.fate)) as journal:
-            async with Runtime.over(journal, [desk(place)], clock=clock) as runtime:
-                run = await runtime.submit("desk", "go", command_id="job", options=options(job))
-                async with runtime.journal.news() as news:
-                    while not await attend(job, run, clock):
-                        await news.wait()
-            say(json.dumps([status(await run.state()).label, place.fate.passed["after"]]))
+    clock = place.clock
+    assert isinstance(clock, LastingClock)
+    async with Runtime.over(journal, [desk(place)], clock=clock) as runtime:
+        run = await runtime.submit("desk", "go", command_id="job", options=options(place.job))
+        async with runtime.journal.news() as news:
+            while not await attend(place.job, run, clock):
+                await news.wait()
+        return status(await run.state()).label
 
 
 async def attend(job: ControlJob, run: Run, clock: LastingClock) -> bool:
@@ -190,19 +166,26 @@ async def _extended(_: ControlJob, run: Run, clock: LastingClock, state: RunStat
 # ---- looking
 
 
-async def look(directory: Path, say: Callable[[str], None]) -> None:
-    """Tell how the run stands, checked."""
-    async with Journal.open(directory / "journal.db", registry=REGISTRY) as journal:
-        (head,) = [head async for head in journal.streams(prefix="run/")]
-        events = [journal.registry.decode(record) async for record in journal.read(head.stream)]
-        state, difference = check(head.stream.removeprefix("run/"), events)
-        wrong = [*unanswered(state.messages), *twice([each for each in events if not isinstance(each, ev.RunFailed)])]
-        wrong += [] if difference is None else [str(difference)]
-        wrong += [] if (await journal.verify()).ok else ["does not verify"]
-        wrong += begun_in_a_pause(events)
-        counted = Counter(type(event).__name__ for event in events)
-        messages = [(message.role, text(message.content)) for message in state.messages]
-        say(json.dumps([head.label, counted, wrong, messages, await journal.position()]))
+async def look(place: Place, journal: Journal) -> Told:
+    """How the run stands, checked."""
+    heads = [head async for head in journal.streams(prefix="run/")]
+    if not heads:
+        return Told()
+    (head,) = heads
+    events = [journal.registry.decode(record) async for record in journal.read(head.stream)]
+    state, difference = check(head.stream.removeprefix("run/"), events)
+    wrong = [*unanswered(state.messages), *twice([each for each in events if not isinstance(each, ev.RunFailed)])]
+    wrong += [] if difference is None else [str(difference)]
+    wrong += [] if (await journal.verify()).ok else ["does not verify"]
+    wrong += begun_in_a_pause(events)
+    return Told(
+        head.label or "",
+        Counter(type(event).__name__ for event in events),
+        wrong,
+        [(message.role, text(message.content)) for message in state.messages],
+        [str(line["key"]) for line in place.effects.lines()],
+        await journal.position(),
+    )
 
 
 def begun_in_a_pause(events: Sequence[object]) -> Sequence[str]:
@@ -219,71 +202,14 @@ def begun_in_a_pause(events: Sequence[object]) -> Sequence[str]:
     return found
 
 
-# ---- a job
+def make(directory: Path) -> None:
+    """What each life would make again."""
+    desk(Place(ControlJob("warm-up"), directory, Fate()))
 
 
-def play(job: ControlJob, directory: Path) -> Told:
-    """Live until the run has ended, and once more to see that nothing changes after that."""
-    lives: list[str] = []
-    commits = 0
-    ended: list[tuple[str, dict[str, int], list[str], list[tuple[str, str]], int]] = []
-    place = Place(directory, Fate())
-    while len(ended) < 2 and len(lives) < MOST_LIVES:
-        kill = job.kills[len(lives)] if len(lives) < len(job.kills) else None
-        place = Place(directory, Fate(kill))
-
-        async def life(say: Callable[[str], None], place: Place = place) -> None:
-            await live(job, place, say)
-
-        async def report(say: Callable[[str], None]) -> None:
-            await look(directory, say)
-
-        killed, said = in_fork(life)
-        lives.append(f"signal {killed}" if killed else os.linesep.join(said))
-        if killed:
-            continue
-        if len(said) != 1:
-            return Told(job, lives)
-        commits = commits or json.loads(said[0])[1]
-        _, told = in_fork(report)
-        ended.append(json.loads(told[0]))
-    if len(ended) < 2:
-        return Told(job, lives)
-    (label, counted, wrong, messages, position), (*_, after) = ended
-    effects = [str(line["key"]) for line in place.effects.lines()]
-    said_by = [(role, what) for role, what in messages]
-    return Told(job, lives, commits, label, counted, wrong, said_by, effects, after - position)
+SCENARIO = Scenario("tests.recovery.control", ControlJob, Told, live=live, look=look, make=make, clock=clock_of)
 
 
-def play_all(jobs: Sequence[ControlJob], directory: Path) -> list[Told]:
-    """Play jobs in two processes; results in the order of the jobs."""
-    workers = []
-    directory.mkdir(exist_ok=True)
-    for number in range(min(2, len(jobs))):
-        asked, told = directory / f"jobs-{number}.json", directory / f"played-{number}.json"
-        asked.write_text(json.dumps(cattrs.unstructure(list(jobs[number::2]))))
-        command = [sys.executable, "-m", "tests.recovery.control", str(asked), str(told)]
-        workers.append((subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True), told))
-    by_name: dict[str, Told] = {}
-    for process, told in workers:
-        _, complaint = process.communicate()
-        assert process.returncode == 0, complaint
-        by_name |= {each.job.name: each for each in cattrs.structure(json.loads(told.read_text()), list[Told])}
-    return [by_name[job.name] for job in jobs]
-
-
-def main(jobs: Path, results: Path) -> None:
-    """Play the jobs of a file, and write what came of them."""
-    # Have done once what each life would do again: pydantic is imported where it is first needed.
-    desk(Place(results.parent, Fate()))
-    gc.freeze()
-    played = []
-    for job in cattrs.structure(json.loads(jobs.read_text()), list[ControlJob]):
-        directory = results.parent / f"{results.stem}-{job.name}"
-        directory.mkdir()
-        played.append(play(job, directory))
-    results.write_text(json.dumps(cattrs.unstructure(played)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+def play_all(jobs: Sequence[ControlJob], directory: Path) -> list[Played]:
+    """Play jobs; results in the order of the jobs."""
+    return lifetimes.play_all(SCENARIO, jobs, directory)

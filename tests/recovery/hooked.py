@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.recovery.scenario import Ledger, Stage, model
+from tests.recovery.fate import Ledger
+from tests.recovery.scenario import Stage, model
 
 from trouper import AI, Agent, Human, StateKey, ToolContext, ToolResult, tool
 from trouper.errors import ModelError

@@ -1,19 +1,16 @@
-"""What is played: agents whose tools and model leave marks outside of the journal, and the points where they die."""
+"""What is played: agents whose tools and model leave marks outside of the journal."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
-import signal
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 import attrs
-import trio
+from tests.recovery.fate import Fate, Kill, Ledger
+from tests.recovery.lifetimes import Scene
 
 from trouper._clock import SystemClock
 from trouper.agent import Agent
@@ -23,79 +20,9 @@ from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.testing import ScriptedModel, call, calls, violations
 from trouper.testing._scripted import Step
 from trouper.tools import Absent, Found, Tool, ToolContext, tool
-from trouper_journal import Store
-from trouper_journal.testing import FaultyStore
 
 EffectName: TypeAlias = Literal["read_only", "idempotent_write", "queryable_write", "unqueryable_write"]
 EFFECTS: tuple[EffectName, ...] = ("read_only", "idempotent_write", "queryable_write", "unqueryable_write")
-
-Point: TypeAlias = Literal["before", "after", "replied", "entered", "applied", "hooked"]
-"""Where a process can die: before or after a commit; with a reply that is not journaled (K2); in a tool before its
-effect (K4); in a tool after its effect (K5); in a hook, whose outcome is not journaled."""
-
-
-@attrs.frozen
-class Kill:
-    """Where a life ends: at the nth time that it comes to a point, from 1.
-
-    Attributes:
-        times: At how many times in a row the signal is sent, where the process can survive it for a while.
-    """
-
-    point: Point
-    nth: int
-    signal: int = signal.SIGKILL
-    times: int = 1
-
-
-@attrs.define
-class Fate:
-    """Ends the process, really, where it is told to."""
-
-    kill: Kill | None = None
-    passed: Counter[str] = attrs.Factory(Counter)
-    committed: trio.Event = attrs.Factory(trio.Event)
-
-    def reach(self, point: Point) -> None:
-        """Come to a point, and maybe no further."""
-        self.passed[point] += 1
-        if self.kill is None or self.kill.point != point:
-            return
-        if self.kill.nth <= self.passed[point] < self.kill.nth + self.kill.times:
-            os.kill(os.getpid(), self.kill.signal)
-
-
-def fateful(fate: Fate) -> Callable[[Store], Store]:
-    """What makes a store end the process before or after a transaction."""
-
-    async def before(_: object) -> None:
-        fate.reach("before")
-
-    async def after(_: object) -> None:
-        fate.reach("after")
-        fate.committed.set()
-        fate.committed = trio.Event()
-
-    return lambda store: FaultyStore(store, before_write=before, after_write=after)
-
-
-@attrs.frozen
-class Ledger:
-    """A file outside of the journal, to which each effect, or each request, adds a line."""
-
-    path: Path
-
-    def add(self, **entry: Value) -> None:
-        # One write to a file opened for appending: whole lines only, and a killed process takes none back.
-        line = json.dumps(entry, sort_keys=True).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(descriptor, line)
-        os.close(descriptor)
-
-    def lines(self) -> list[dict[str, Value]]:
-        if not self.path.exists():
-            return []
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
 
 
 class LedgerModel:
@@ -221,26 +148,8 @@ class StandingClock(SystemClock):
         return 1_767_225_600_000_000_000
 
 
-@attrs.frozen
-class Stage:
-    """Where a life of a job is played."""
-
-    job: Job
-    directory: Path
-    fate: Fate
-    life: int = 0
-
-    @property
-    def journal(self) -> Path:
-        return self.directory / "journal.db"
-
-    @property
-    def effects(self) -> Ledger:
-        return Ledger(self.directory / "effects")
-
-    @property
-    def requests(self) -> Ledger:
-        return Ledger(self.directory / "requests")
+Stage: TypeAlias = Scene[Job]
+"""Where a life of a job is played."""
 
 
 def model(stage: Stage, *replies: Step) -> LedgerModel:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import trio
 from tests.recovery.crash import check_played, of, play_all
+from tests.recovery.fate import Kill, Point, kills_at
+from tests.recovery.lifetimes import place_of
 from tests.recovery.lives import Played
-from tests.recovery.scenario import Job, Kill, Point
+from tests.recovery.scenario import Job
 
 from trouper.core.events import REGISTRY, ActionPlanned, RuleAdded, RuleUsed
 from trouper.core.rule_events import APPROVALS
@@ -36,8 +38,7 @@ def check_committee(played: Played, directory: Path) -> None:
     # The first and the last call are asked for; the two between run by what was remembered of the first.
     assert [entry["action"] for entry in of(last, "ApprovalRequested")] == ["0.0", "2.0"]
     assert [entry["action"] for entry in of(last, "ApprovalDecided")] == ["0.0", "0.0", "2.0", "2.0"]
-    (path,) = directory.glob(f"played-*-{played.job.name}/journal.db")
-    run, approvals = trio.run(stored, path)
+    run, approvals = trio.run(stored, place_of(directory, played.job) / "journal.db")
     added = [event for event in approvals if isinstance(event, RuleAdded)]
     assert [event.action.rpartition("/")[2] for event in added] == ["0.0", "0.0", "2.0", "2.0"]
     first = {event.rule for event in added[:2]}
@@ -58,8 +59,6 @@ def test_votes_rules_and_uses_survive_a_kill_at_every_commit(tmp_path: Path) -> 
     assert commits > 10
     # Before a commit is after the one before it, but for what happened in between: some of those will do.
     paces: dict[Point, int] = {"after": 1, "before": 4}
-    jobs = [
-        job(f"{point}-{nth}", Kill(point, nth)) for point, pace in paces.items() for nth in range(1, commits + 1, pace)
-    ]
+    jobs = [job(f"{kill.point}-{kill.nth}", kill) for kill in kills_at(whole.lives[0].passed, paces)]
     for played in play_all(jobs, tmp_path / "killed"):
         check_committee(played, tmp_path / "killed")

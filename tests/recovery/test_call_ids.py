@@ -9,7 +9,8 @@ import pytest
 from tests.agents.office import of, office
 from tests.recovery.crash import of as events_of
 from tests.recovery.crash import play_all
-from tests.recovery.scenario import Job, Kill
+from tests.recovery.fate import Kill
+from tests.recovery.scenario import Job
 
 from trouper import ToolMessage
 from trouper.core.conversation import Value
@@ -70,16 +71,18 @@ def test_case_01_a_call_is_never_taken_as_done_because_its_id_was_seen_before(pl
     (played,) = play_all([Job(play, play=play, kills=(Kill("entered", 2),))], tmp_path)
     killed, in_doubt, still_in_doubt, *_, last = played.lives
     assert killed.signal
-    (first,) = killed.effects
+    (first,) = killed.after.effects
     (second,) = {1, 2} - {int(str(first["n"]))}
     action = f"{second - 1}.0" if play == "id_of_earlier_turn" else f"0.{second - 1}"
     assert in_doubt.said == still_in_doubt.said == "in_doubt"
     assert events_of(in_doubt, "ActionUnresolved", action=action)
     assert not events_of(in_doubt, "ActionReceipted", action=action)
     assert last.said == "succeeded"
-    assert sorted(int(str(line["n"])) for line in last.effects) == [1, 2]
+    assert sorted(int(str(line["n"])) for line in last.after.effects) == [1, 2]
     assert last.after.answers[second - 1] == f"added {second}"
     assert len(events_of(last, "ActionReceipted")) == len(last.after.answers) == 2
     # The ids on the wire were valid, and those of a repeated request the same.
-    assert all(entry["violations"] == [] for entry in last.requests)
-    assert len({entry["body"] for entry in last.requests}) == len({entry["index"] for entry in last.requests})
+    assert all(entry["violations"] == [] for entry in last.after.requests)
+    assert len({entry["body"] for entry in last.after.requests}) == len(
+        {entry["index"] for entry in last.after.requests}
+    )

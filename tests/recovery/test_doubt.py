@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.recovery.crash import check_played, of, play_all
+from tests.recovery.fate import Kill
 from tests.recovery.lives import Played
-from tests.recovery.scenario import Job, Kill
+from tests.recovery.scenario import Job
 
 MAIL = (("unqueryable_write-async-gated",),)
 SAFE = (("idempotent_write-async-gated",),)
@@ -29,12 +30,12 @@ def test_case_02_before_and_after_the_effect_look_alike_and_end_in_doubt(tmp_pat
         assert killed.signal
         assert first.said == second.said == "in_doubt"
         assert first.after.label == "in_doubt"
-        assert [len(life.effects) for life in (killed, first, second)] == [effects] * 3
+        assert [len(life.after.effects) for life in (killed, first, second)] == [effects] * 3
         # Unchanged by a second restart, and the model was not told anything yet.
         assert first.after == second.after
-        assert len(second.requests) == 1
+        assert len(second.after.requests) == 1
         # Settled by a person: once in all, whichever of the two it had been.
-        assert len(played.lives[-1].effects) == 1
+        assert len(played.lives[-1].after.effects) == 1
     assert before.lives[1].after.events == after.lives[1].after.events
 
 
@@ -58,9 +59,9 @@ def test_case_02_a_decision_that_was_stored_lets_the_call_run_once(
     played = one(Job("k8", turns, (DECIDED,)), tmp_path)
     killed, after, _ = played.lives
     assert killed.after.events[-1]["type"] == "ApprovalDecided"
-    assert killed.effects == []
+    assert killed.after.effects == []
     assert after.said == "succeeded"
-    assert len(after.effects) == 1
+    assert len(after.after.effects) == 1
     # Nobody was asked a second time.
     assert len(of(after, "ApprovalRequested")) == len(of(after, "ApprovalDecided")) == 1
 
@@ -69,8 +70,8 @@ def test_case_02_a_retry_safe_call_runs_again_under_one_key(tmp_path: Path) -> N
     kills = (Kill("applied", 1),) * 3
     played = one(Job("safe", SAFE, kills), tmp_path)
     last = played.lives[-1]
-    assert [line["attempt"] for line in last.effects] == [1, 2, 3, 4]
-    assert {line["key"] for line in last.effects} == {f"{last.after.run}/0.0"}
+    assert [line["attempt"] for line in last.after.effects] == [1, 2, 3, 4]
+    assert {line["key"] for line in last.after.effects} == {f"{last.after.run}/0.0"}
     assert of(last, "ActionUnresolved") == []
     # One approval covers all attempts at the one call.
     assert len(of(last, "ApprovalDecided")) == 1
@@ -82,8 +83,9 @@ def test_invariant_06_the_effect_key_is_the_action_and_the_same_over_attempts_an
     played = one(Job("keys", turns, kills), tmp_path)
     last = played.lives[-1]
     keys = {
-        str(line["n"]): {other["key"] for other in last.effects if other["n"] == line["n"]} for line in last.effects
+        str(line["n"]): {other["key"] for other in last.after.effects if other["n"] == line["n"]}
+        for line in last.after.effects
     }
     run = last.after.run
     assert keys == {"0": {f"{run}/0.0"}, "1": {f"{run}/0.1"}, "2": {f"{run}/1.0"}}
-    assert len(last.effects) > 3
+    assert len(last.after.effects) > 3

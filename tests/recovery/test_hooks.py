@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 from tests.recovery.crash import check_intents, of, play_all, said
+from tests.recovery.fate import Ledger, Point, kills_at
+from tests.recovery.lifetimes import place_of
 from tests.recovery.lives import Played
-from tests.recovery.scenario import Job, Kill, Ledger, Point
+from tests.recovery.scenario import Job
 
 from trouper.core.events import REGISTRY, ActionPlanned, ModelRequested
 from trouper.core.hooking import shown
@@ -45,9 +47,8 @@ async def _stored(path: Path) -> tuple[RunState, list[object]]:
 
 def check_hooked(played: Played, directory: Path) -> None:
     """What holds whatever died where."""
-    (place,) = directory.glob(f"played-*-{played.job.name}")
     try:
-        _check(played, place)
+        _check(played, place_of(directory, played.job))
     except AssertionError as error:
         pytest.fail(f"{error}\n{said(played)}", pytrace=True)
 
@@ -58,13 +59,13 @@ def _check(played: Played, place: Path) -> None:
     for life in played.lives:
         assert life.after.verified
         assert life.after.difference == ""
-        assert all(entry["violations"] == [] for entry in life.requests)
+        assert all(entry["violations"] == [] for entry in life.after.requests)
         check_intents(life)
     check_calls(played, Ledger(place / "hooks"))
     # What was written is there once, in order, however many lives it took; and each call saw what was there before.
     state, events = trio.run(_stored, place / "journal.db")
     assert state.named == {"notes": [10, 3], "seen": [0, 1, 2]}
-    done = {(str(line["key"]).rpartition("/")[2], line["n"], str(line["before"])) for line in last.effects}
+    done = {(str(line["key"]).rpartition("/")[2], line["n"], str(line["before"])) for line in last.after.effects}
     assert done == {("0.0", 10, "[]"), ("1.0", 3, "[10]")}
     assert last.after.answers == [
         '[the arguments were changed by a rule; what ran: {"n":10}]\nadded 10!',
@@ -80,7 +81,7 @@ def _check(played: Played, place: Path) -> None:
     assert words == ["word 2", "***", "word 0"]
     # One request for each model call but those that were lost, always of the same words.
     bodies: dict[object, set[object]] = {}
-    for entry in last.requests:
+    for entry in last.after.requests:
         bodies.setdefault(entry["index"], set()).add(entry["body"])
     assert {index: len(found) for index, found in bodies.items()} == {0: 1, 1: 1, 2: 1}
 
@@ -89,7 +90,7 @@ def check_calls(played: Played, ledger: Ledger) -> None:
     """Every hook was called for everything, once on record; and never again from then on."""
     lines = [(line["life"], *_thing(line)) for line in ledger.lines()]
     assert {(point, subject) for _, point, subject in lines} == CALLED
-    deaths = sum(life.signal != 0 for life in played.lives)
+    deaths = played.deaths
     assert max(Counter((point, subject) for _, point, subject in lines).values()) <= 1 + deaths
     for number, life in enumerate(played.lives):
         for entry in of(life, "HookApplied"):
@@ -112,12 +113,9 @@ def test_hooks_and_state_survive_a_kill_anywhere(tmp_path: Path) -> None:
     assert passed["hooked"] == len(CALLED)
     # Before a commit is after the one before it, but for what happened in between: some of those will do.
     points: dict[Point, int] = {"hooked": 1, "after": 2, "before": 8, "replied": 1, "entered": 1, "applied": 1}
-    jobs = [
-        Job(f"{point}-{nth}", kills=(Kill(point, nth),), play="hooked")
-        for point, pace in points.items()
-        # The commit that names the driver comes before the run.
-        for nth in range(2 if point in {"before", "after"} else 1, passed[point] + 1, pace)
-    ]
+    # The commit that names the driver comes before the run.
+    kills = kills_at(passed, points, first_commit=2)
+    jobs = [Job(f"{kill.point}-{kill.nth}", kills=(kill,), play="hooked") for kill in kills]
     for played in play_all(jobs, tmp_path / "kills"):
         assert played.lives[0].signal, played.job
         check_hooked(played, tmp_path / "kills")

@@ -7,7 +7,8 @@ from pathlib import Path
 import attrs
 import pytest
 from tests.recovery.crash import check_played, of, play_all
-from tests.recovery.scenario import EFFECTS, Job, Kill, Point
+from tests.recovery.fate import Kill, Point
+from tests.recovery.scenario import EFFECTS, Job
 from tests.recovery.test_matrix import BATCH, check_all, check_reached, dry_runs, every_kill
 
 SIGINT = 2
@@ -24,10 +25,10 @@ def test_case_04_an_interrupted_call_has_its_receipt(point: Point, tmp_path: Pat
         check_played(played)
         interrupted, after, _ = played.lives
         assert interrupted.signal == SIGINT
-        assert len(interrupted.effects) == len(after.effects) == 1
+        assert len(interrupted.after.effects) == len(after.after.effects) == 1
         assert of(interrupted, "ActionReceipted", attempt=1, evidence="returned")
         assert of(after, "ActionInterrupted") == []
-        assert len(after.requests) == 2
+        assert len(after.after.requests) == 2
 
 
 def test_case_04_interrupted_anywhere_a_program_ends_in_order(tmp_path: Path) -> None:

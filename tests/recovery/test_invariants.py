@@ -12,7 +12,8 @@ from tests.agents.child import Job as ChildJob
 from tests.agents.office import AnyTool, World, asks, happened, of, office
 from tests.recovery.crash import check_played, play_all
 from tests.recovery.crash import of as of_kind
-from tests.recovery.scenario import Job, Kill
+from tests.recovery.fate import Kill
+from tests.recovery.scenario import Job
 
 from trouper import REGISTRY, IdempotencyConflict, Runtime, tool
 from trouper.core.events import ActionStarted, ModelFailed, ModelRequested, ModelResponded
@@ -124,12 +125,12 @@ def test_invariant_16_a_journaled_reply_is_never_asked_for_again(tmp_path: Path)
     )
     check_played(lost)
     check_played(kept)
-    assert [entry["index"] for entry in lost.lives[-1].requests] == [0, 0, 1]
+    assert [entry["index"] for entry in lost.lives[-1].after.requests] == [0, 0, 1]
     assert of_kind(lost.lives[-1], "ModelLost") == [
         {"type": "ModelLost", "index": 0, "attempt": 1, "reason": "restart"}
     ]
     assert kept.lives[0].after.events[-1]["type"] == "ActionStarted"
-    assert [entry["index"] for entry in kept.lives[-1].requests] == [0, 1]
+    assert [entry["index"] for entry in kept.lives[-1].after.requests] == [0, 1]
     assert of_kind(kept.lives[-1], "ModelLost") == []
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.recovery.crash import check_played, of, play_all
+from tests.recovery.fate import Kill, Point, kills_at
 from tests.recovery.lives import Played
-from tests.recovery.scenario import EFFECTS, KINDS, EffectName, Job, Kill, Point, Turns
+from tests.recovery.scenario import EFFECTS, KINDS, EffectName, Job, Turns
 
 BATCH: Turns = (
     ("read_only-sync", "idempotent_write-async", "queryable_write-sync-gated", "unqueryable_write-async-gated"),
@@ -24,8 +25,7 @@ FEWEST_COMMITS = 11
 
 def every_kill(dry: Played) -> list[Kill]:
     """All points that a life comes to, as a dry run counted them."""
-    points: tuple[Point, ...] = ("before", "after", "replied", "entered", "applied")
-    return [Kill(point, nth) for point in points for nth in range(1, dry.lives[0].passed[point] + 1)]
+    return kills_at(dry.lives[0].passed, {"before": 1, "after": 1, "replied": 1, "entered": 1, "applied": 1})
 
 
 def dry_runs(turns: Sequence[Turns], directory: Path) -> list[Played]:
@@ -41,7 +41,7 @@ def tell(name: str, played: Sequence[Played]) -> None:
     lives = [life for each in played for life in each.lives]
     killed = sum(life.signal != 0 for life in lives)
     ends = Counter(life.said for life in lives if not life.signal)
-    effects = sum(len(each.lives[-1].effects) for each in played)
+    effects = sum(len(each.lives[-1].after.effects) for each in played)
     print(f"{name}: {len(played)} runs, {killed} kills, {len(lives)} lives, {effects} effects; ends: {dict(ends)}")
 
 
@@ -108,7 +108,7 @@ def test_a_run_gets_on_though_each_life_ends_after_two_commits_of_its_own(tmp_pa
     (played,) = play_all([Job("relay", BATCH, kills)], tmp_path)
     check_played(played)
     tell("relay", [played])
-    assert 4 < sum(life.signal != 0 for life in played.lives) < 20
+    assert 4 < played.deaths < 20
 
 
 def test_runs_survive_kills_at_random(tmp_path: Path) -> None:
@@ -133,16 +133,16 @@ def test_a_call_that_takes_each_process_down_is_given_up(effect: EffectName, tmp
     # A doubt that a person settled by running it again would meet an eleventh.
     kills = (Kill("entered", 1),) * (10 if effect == "idempotent_write" else 15)
     (played,) = play_all([Job(effect, ((f"{effect}-async",),), kills)], tmp_path)
-    assert sum(life.signal != 0 for life in played.lives) == 10
+    assert played.deaths == 10
     last = played.lives[-1]
     if effect == "idempotent_write":
         # It may have been done each time before the end came.
         assert of(last, "ActionUnresolved", action="0.0")
         assert of(last, "ActionResolved", action="0.0", verdict="run_again")
-        assert len({line["key"] for line in last.effects}) == 1
+        assert len({line["key"] for line in last.after.effects}) == 1
     else:
         assert of(last, "ActionReceipted", action="0.0", outcome="error")
-        assert last.effects == []
+        assert last.after.effects == []
     assert last.said == "succeeded"
     assert last.after.unanswered == []
     assert last.after.difference == ""
@@ -152,9 +152,9 @@ def test_a_request_that_takes_each_process_down_is_given_up(tmp_path: Path) -> N
     """A request that may have been billed is not sent for ever: five attempts may fail, ten more may be lost."""
     kills = (Kill("replied", 1),) * 20
     (played,) = play_all([Job("requests", (("read_only-async",),), kills)], tmp_path)
-    assert sum(life.signal != 0 for life in played.lives) == 15
+    assert played.deaths == 15
     last = played.lives[-1]
     assert last.said == "failed"
-    assert len(last.requests) == len(of(last, "ModelLost", reason="restart")) == 15
+    assert len(last.after.requests) == len(of(last, "ModelLost", reason="restart")) == 15
     assert last.after.events[-1] == {"type": "RunFailed"}
     assert last.after.difference == ""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.recovery.crash import of, play_all, said
+from tests.recovery.fate import Kill, Point, kills_at
 from tests.recovery.lives import Life, Played
-from tests.recovery.scenario import Job, Kill, Point
+from tests.recovery.scenario import Job
 from tests.recovery.trees import TreeJob
 from tests.recovery.trees import play_all as play_trees
 
 # Before a commit it is as after the last one, but for what these others stand for.
-POINTS: tuple[Point, ...] = ("after", "replied", "entered", "applied")
+POINTS: Mapping[Point, int] = {"after": 1, "replied": 1, "entered": 1, "applied": 1}
 
 
 def killed_everywhere(play: str, folder: Path) -> tuple[Played, list[Played]]:
     """A run that nobody kills, and one for each point that it came to."""
     (dry,) = play_all([Job(f"{play}-dry", play=play, seed=7)], folder / "dry")
-    kills = [Kill(point, nth) for point in POINTS for nth in range(1, dry.lives[0].passed[point] + 1)]
+    kills = kills_at(dry.lives[0].passed, POINTS)
     jobs = [Job(f"{play}-{kill.point}-{kill.nth}", play=play, kills=(kill,), seed=7) for kill in kills]
     return dry, play_all(jobs, folder / "killed")
 
@@ -34,8 +36,10 @@ def check(played: Played, dry: Played) -> Life:
     assert last.after.chain == dry.end.chain, said(played)
     assert last.after.answers == dry.end.answers
     assert (last.said, last.after.output) == (dry.lives[-1].said, dry.end.output)
-    assert all(entry["violations"] == [] for entry in last.requests)
-    assert len({entry["body"] for entry in last.requests}) == len({entry["index"] for entry in last.requests})
+    assert all(entry["violations"] == [] for entry in last.after.requests)
+    assert len({entry["body"] for entry in last.after.requests}) == len(
+        {entry["index"] for entry in last.after.requests}
+    )
     return last
 
 
@@ -50,7 +54,7 @@ def test_the_way_to_an_output_is_the_same_after_a_kill_at_each_step(tmp_path: Pa
         # One receipt for each call, and each effect under one key.
         receipts = Counter(str(entry["action"]) for entry in of(last, "ActionReceipted"))
         assert receipts == Counter(["1.0", "1.1", "3.0", "3.1", "3.2"]), said(played)
-        assert {str(line["key"]).rpartition("/")[2] for line in last.effects} == {"1.0", "3.1"}
+        assert {str(line["key"]).rpartition("/")[2] for line in last.after.effects} == {"1.0", "3.1"}
         ends = of(last, "OutputAccepted", "ActionReceipted", "RunSucceeded")
         # The end was held back until a person had decided and the call was over.
         assert [entry["type"] for entry in ends].index("OutputAccepted") > ends.index(
@@ -64,17 +68,21 @@ def test_a_refusal_stays_one_and_begins_nothing(tmp_path: Path) -> None:
     for played in [dry, *all_played]:
         last = check(played, dry)
         assert last.said == "failed", said(played)
-        assert last.effects == []
+        assert last.after.effects == []
         assert of(last, "ActionStarted") == []
         assert len(of(last, "ActionReceipted")) == 2
-        assert {entry["index"] for entry in last.requests} == {0}
+        assert {entry["index"] for entry in last.after.requests} == {0}
 
 
 def test_outputs_of_a_tree_of_agents_are_the_same_after_a_kill_at_each_commit(tmp_path: Path) -> None:
     (first,) = play_trees([TreeJob("first", outputs=True)], tmp_path)
     (tmp_path / "kills").mkdir()
-    kills = [TreeJob(f"kill-{nth}", outputs=True, kills=(Kill("before", nth),)) for nth in range(1, first.commits + 1)]
-    for tree in [first, *play_trees(kills, tmp_path / "kills")]:
+    kills = [
+        TreeJob(f"kill-{nth}", outputs=True, kills=(Kill("before", nth),))
+        for nth in range(1, first.lives[0].passed["after"] + 1)
+    ]
+    for each in [first, *play_trees(kills, tmp_path / "kills")]:
+        tree = each.end
         assert tree.verified, tree
         assert {name: run.label for name, run in tree.runs.items()} == dict.fromkeys(["", "2.0", "2.1"], "succeeded"), (
             tree
@@ -83,7 +91,7 @@ def test_outputs_of_a_tree_of_agents_are_the_same_after_a_kill_at_each_commit(tm
             assert (run.difference, run.unanswered, run.twice) == ("", [], []), (name, tree)
             assert run.events["OutputAccepted"] == 1, (name, tree)
             assert run.events["OutputRejected"] == (1 if name else 2), (name, tree)
-            assert run.answers == first.runs[name].answers
+            assert run.answers == first.end.runs[name].answers
         assert tree.runs[""].answers[1:] == ['{"n":1}', '{"n":1}', "Accepted."], tree
         assert sorted(set(tree.effects)) == [("add", "2.0/1.1"), ("add", "2.1/1.1")], tree
-        assert tree.more == 1
+        assert tree.position - each.lives[-2].after.position == 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.recovery.scenario import Kill
-from tests.recovery.trees import BRANCHES, Tree, TreeJob, play_all
+from tests.recovery.fate import Kill
+from tests.recovery.trees import BRANCHES, Played, TreeJob, play_all
 
 RUNS = {"", "0.0", "0.1", "0.0~0.0", "0.1~0.0"}
 
 
-def check(tree: Tree) -> None:
+def check(played: Played) -> None:
     """What holds whatever died where."""
+    tree = played.end
     assert tree.verified, tree
     assert set(tree.runs) == RUNS, tree
     for name, run in tree.runs.items():
@@ -25,23 +26,23 @@ def check(tree: Tree) -> None:
             assert run.events["ActionStarted"] == run.events["ChildStarted"], (name, tree)
     assert tree.sent <= sum(run.events["ModelRequested"] for run in tree.runs.values()), tree
     # That a driver has taken the journal, and nothing else.
-    assert tree.more == 1, tree
+    assert tree.position - played.lives[-2].after.position == 1, tree
     emails = Counter(key for name, key in tree.effects if name == "send_email")
     assert all(times == 1 for times in emails.values()), tree
     assert {key for name, key in tree.effects if name == "add"} <= {"0.0~0.0/0.0", "0.1~0.0/0.0"}, tree
 
 
-def check_deaths(trees: list[Tree]) -> None:
+def check_deaths(trees: list[Played]) -> None:
     """Lives die where they are told to, but for the last: how many commits one makes depends on what falls together."""
-    died = [tree.lives[0] == "signal 9" for tree in trees]
+    died = [tree.lives[0].signal != 0 for tree in trees]
     assert sum(died) >= 0.8 * len(died)
     assert all(died[: len(died) // 2])
 
 
-def every_commit(name: str, first: Tree, *, cancels: bool) -> list[TreeJob]:
+def every_commit(name: str, first: Played, *, cancels: bool) -> list[TreeJob]:
     """A death before each of the commits of a life without one; every third time another soon after."""
     jobs = []
-    for nth in range(1, first.commits + 1):
+    for nth in range(1, first.lives[0].passed["after"] + 1):
         again = (Kill("after", 2 + nth % 4),) if nth % 3 == 0 else ()
         jobs.append(TreeJob(f"{name}-{nth}", cancels, (Kill("before", nth), *again)))
     return jobs
@@ -50,13 +51,14 @@ def every_commit(name: str, first: Tree, *, cancels: bool) -> list[TreeJob]:
 def test_case_12_killed_at_every_commit_each_branch_comes_to_its_own_end_once(tmp_path: Path) -> None:
     (first,) = play_all([TreeJob("first")], tmp_path)
     check(first)
-    assert first.commits > 20
+    assert first.lives[0].passed["after"] > 20
     (tmp_path / "kills").mkdir()
     jobs = [*every_commit("decided", first, cancels=False), TreeJob("K5", kills=(Kill("applied", 1),))]
     trees = play_all(jobs, tmp_path / "kills")
     check_deaths(trees)
-    for tree in trees:
-        check(tree)
+    for played in trees:
+        check(played)
+        tree = played.end
         assert {run.label for run in tree.runs.values()} == {"succeeded"}, tree
         sent, denied = tree.runs[""].answers
         assert sent in {"researcher: helper: sent to a", "researcher: helper: Took effect, as maria found."}, tree
@@ -71,8 +73,9 @@ def test_cancelled_and_killed_at_every_commit_no_descendant_is_left_behind(tmp_p
     (tmp_path / "kills").mkdir()
     trees = play_all(every_commit("cancelled", first, cancels=True), tmp_path / "kills")
     check_deaths(trees)
-    for tree in trees:
-        check(tree)
+    for played in trees:
+        check(played)
+        tree = played.end
         assert {run.label for run in tree.runs.values()} == {"cancelled"}, tree
         assert len(tree.runs[""].answers) == len(BRANCHES), tree
         assert all(

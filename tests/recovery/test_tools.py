@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 from tests.recovery.crash import check_intents, of, play_all, said
+from tests.recovery.fate import Point, kills_at
 from tests.recovery.guarded import PIXEL
+from tests.recovery.lifetimes import place_of
 from tests.recovery.lives import Life, Played
-from tests.recovery.scenario import Job, Kill, Point
+from tests.recovery.scenario import Job
 
 from trouper import Image
 from trouper.core.conversation import ToolMessage
@@ -24,11 +26,6 @@ TOLD = [
 ]
 
 
-def journal_of(directory: Path, job: Job) -> Path:
-    (found,) = directory.glob(f"played-*-{job.name}/journal.db")
-    return found
-
-
 async def _stored(path: Path) -> tuple[list[object], str]:
     async with Journal.open(path, registry=REGISTRY) as journal:
         (head,) = [head async for head in journal.streams(prefix="run/")]
@@ -38,7 +35,7 @@ async def _stored(path: Path) -> tuple[list[object], str]:
 def check_guarded(played: Played, directory: Path) -> None:
     """What holds whatever died where."""
     try:
-        _check(played, journal_of(directory, played.job))
+        _check(played, place_of(directory, played.job) / "journal.db")
     except AssertionError as error:
         pytest.fail(f"{error}\n{said(played)}", pytrace=True)
 
@@ -49,14 +46,14 @@ def _check(played: Played, path: Path) -> None:
     for life in played.lives:
         assert life.after.verified
         assert life.after.difference == ""
-        assert all(entry["violations"] == [] for entry in life.requests)
+        assert all(entry["violations"] == [] for entry in life.after.requests)
         check_intents(life)
     check_requests(last)
     # One verdict for each call that ran, however many attempts and lives it took; none for the denied one.
     assert Counter(str(entry["action"]) for entry in of(last, "ActionAuthorized")) == {"0.0": 1, "1.0": 1}
     assert [entry["action"] for entry in of(last, "ActionDenied")] == ["0.1"]
     assert of(last, "ActionStarted", action="0.1") == []
-    done = Counter((str(line["key"]).rpartition("/")[2], line["attempt"]) for line in last.effects)
+    done = Counter((str(line["key"]).rpartition("/")[2], line["attempt"]) for line in last.after.effects)
     assert max(done.values()) == 1, "an attempt is made once"
     events, stream = trio.run(_stored, path)
     state, difference = check(stream.removeprefix("run/"), events)
@@ -85,7 +82,7 @@ def _check(played: Played, path: Path) -> None:
 def check_requests(last: Life) -> None:
     """The same request for every attempt at a model call: the same words and the same tools."""
     bodies: dict[object, set[object]] = {}
-    for entry in last.requests:
+    for entry in last.after.requests:
         bodies.setdefault(entry["index"], set()).add(entry["body"])
     assert {index: len(found) for index, found in bodies.items()} == {-1: 1, 0: 1, 1: 1, 2: 1}
 
@@ -97,12 +94,9 @@ def test_what_tools_are_allowed_told_and_keep_survives_a_kill_anywhere(tmp_path:
     assert passed["entered"] == 4
     # Before a commit is after the one before it, but for what happened in between: some of those will do.
     points: dict[Point, int] = {"after": 1, "before": 3, "replied": 1, "entered": 1, "applied": 1}
-    jobs = [
-        Job(f"{point}-{nth}", kills=(Kill(point, nth),), play="guarded")
-        for point, pace in points.items()
-        # The commit that names the driver comes before the run.
-        for nth in range(2 if point in {"before", "after"} else 1, passed[point] + 1, pace)
-    ]
+    # The commit that names the driver comes before the run.
+    kills = kills_at(passed, points, first_commit=2)
+    jobs = [Job(f"{kill.point}-{kill.nth}", kills=(kill,), play="guarded") for kill in kills]
     for played in play_all(jobs, tmp_path / "kills"):
         assert played.lives[0].signal, played.job
         check_guarded(played, tmp_path / "kills")
