@@ -22,7 +22,7 @@ from trouper.models import Model, identity
 from trouper.output import FINAL_RESULT, Answering, Output, as_output, as_requirements, choose_mode
 from trouper.sub_agents import Delegation, SubAgent, sub_agent
 from trouper.tools import StateKey, Tool, check_keys, to_value
-from trouper_journal import plain_digest
+from trouper_journal import Printable, plain_digest
 
 _T = TypeVar("_T")
 
@@ -113,8 +113,8 @@ def _check_approvals(agent: Agent, _: Attribute[Sequence[Policy]], given: object
     check_policies(f"agent {agent.name}, approvals", given)
 
 
-@frozen(slots=False, eq=False)
-class Agent:
+@frozen(slots=False, eq=False, repr=False)
+class Agent(Printable):
     """An agent's definition: a value that can be shared by any number of runs and runtimes.
 
     Attributes:

@@ -18,7 +18,7 @@ from trouper.core.approvals import NO_GROUNDS, Asking, Grounds
 from trouper.core.conversation import Value
 from trouper.core.terms import Principal
 from trouper.errors import DefinitionError
-from trouper_journal import check_value
+from trouper_journal import Printable, check_value
 
 SECOND = 1_000_000_000
 
@@ -26,8 +26,8 @@ SECOND = 1_000_000_000
 _LONGEST = 10**9
 
 
-@frozen
-class ProposedCall:
+@frozen(repr=False)
+class ProposedCall(Printable):
     """A call that a model wants to make, as policies see it.
 
     Attributes:
@@ -70,8 +70,8 @@ def _refusal(policy: object, name: str, why: str) -> DefinitionError:
     return DefinitionError(f"{type(policy).__name__}, {name}: {why}")
 
 
-@frozen(kw_only=True)
-class Policy:
+@frozen(kw_only=True, repr=False)
+class Policy(Printable):
     """What all policies have in common: which calls they speak for, and why.
 
     A policy with neither ``tools`` nor ``when`` speaks for every call whose tool requires approval.
@@ -228,8 +228,8 @@ class People(Policy):
 # ---- what a chain says
 
 
-@frozen
-class Ruling:
+@frozen(repr=False)
+class Ruling(Printable):
     """What policies say of a call.
 
     Attributes:
@@ -326,8 +326,8 @@ def _until(until: datetime | int | None) -> int | None:
     return None if until is None else nanoseconds(until, "Scope.until")
 
 
-@frozen(kw_only=True)
-class Scope:
+@frozen(kw_only=True, repr=False)
+class Scope(Printable):
     """How far an approval reaches beyond the call that it is given for.
 
     Nothing is wider than it is said: without anything given it is for exactly this call's arguments, by this agent, in

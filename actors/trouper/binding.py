@@ -14,10 +14,11 @@ from trouper.core.state import RunState
 from trouper.core.terms import Principal
 from trouper.tools import StateKeys, view
 from trouper.tools._asking import Unanswered, ask
+from trouper_journal import Printable
 
 
-@frozen
-class StepView:
+@frozen(repr=False)
+class StepView(Printable):
     """A run as it stands before a model call, for choosing the tools of that call.
 
     Attributes:

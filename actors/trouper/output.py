@@ -17,6 +17,7 @@ from trouper.models import Model, OutputSupport, output_support
 from trouper.tools import parse_arguments
 from trouper.tools._output import Fit, Misfit, OutputShape, output_shape, strict_output, without_nulls
 from trouper.tools._shape import descriptions, normal
+from trouper_journal import Printable
 
 FINAL_RESULT: Final = "final_result"
 """The tool by which a model hands in its output, in the mode ``tool``."""
@@ -43,8 +44,8 @@ def _check_strict(_: object, __: Attribute[bool | None], value: object) -> None:
         raise DefinitionError(f"output, strict: {value!r} is neither True, False nor None")
 
 
-@frozen(slots=False, eq=False)
-class Output:
+@frozen(slots=False, eq=False, repr=False)
+class Output(Printable):
     """A structured output: what the answer must be, and how the model is brought to give it.
 
     The answer is checked here whatever the model or its provider promised. One that does not fit goes back to the model
@@ -155,8 +156,8 @@ def choose_mode(agent: str, output: Output, models: Sequence[Model], tools: Sequ
     return output.mode
 
 
-@frozen(slots=False, eq=False)
-class Answering:
+@frozen(slots=False, eq=False, repr=False)
+class Answering(Printable):
     """An agent's output with the mode that was chosen for it: what models are told, and how replies are read."""
 
     output: Output

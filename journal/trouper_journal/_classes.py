@@ -13,6 +13,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 
 from trouper_journal import _shapes
 from trouper_journal._errors import InvalidRegistry
+from trouper_journal._printable import Printable
 from trouper_journal._shapes import VALUE, Erased, Fields, MisfitError, Parts, Shape
 from trouper_journal._values import Value, pack_plain
 
@@ -29,8 +30,8 @@ def is_content(annotation: object) -> bool:
     return get_origin(annotation) in (Union, UnionType) and Erased in get_args(annotation)
 
 
-@attrs.define(slots=True, eq=False)
-class Shapes:
+@attrs.define(slots=True, eq=False, repr=False)
+class Shapes(Printable):
     """Shapes of the classes met so far."""
 
     converter: Converter = attrs.Factory(lambda: Converter(detailed_validation=False))

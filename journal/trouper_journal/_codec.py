@@ -14,6 +14,7 @@ import attrs
 
 from trouper_journal._classes import Shapes, is_content
 from trouper_journal._errors import InvalidValue, JournalCorrupt
+from trouper_journal._printable import Printable
 from trouper_journal._records import Domain, LargeValue, Record
 from trouper_journal._shapes import ERASED, READ_ERRORS, TOO_DEEP, Erased, Fields, Shape, explain
 from trouper_journal._values import Reference, Value, pack_plain, too_deep, unpack_map
@@ -27,8 +28,8 @@ SALT_SIZE: Final = 16
 _PUBLIC: Final = b"trouper large value"
 
 
-@attrs.define(slots=True)
-class Encoded:
+@attrs.define(slots=True, repr=False)
+class Encoded(Printable):
     """An event as it is going to be stored. Not changed once made; frozen would cost with every event.
 
     Attributes:

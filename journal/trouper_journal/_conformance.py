@@ -23,6 +23,7 @@ from trouper_journal._errors import (
     VersionConflict,
 )
 from trouper_journal._journal import Journal
+from trouper_journal._printable import Printable
 from trouper_journal._records import Domain, Key, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry, event
 from trouper_journal._shapes import Content
@@ -40,15 +41,15 @@ E = TypeVar("E", bound=JournalError)
 
 
 @event("conformance.noted")
-@attrs.frozen
-class _Noted:
+@attrs.frozen(repr=False)
+class _Noted(Printable):
     number: int
     text: Content[Value] = None
 
 
 @event("conformance.driven", driver=True)
-@attrs.frozen
-class _Driven:
+@attrs.frozen(repr=False)
+class _Driven(Printable):
     number: int
 
 

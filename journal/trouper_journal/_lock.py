@@ -12,10 +12,11 @@ from contextlib import suppress
 import attrs
 
 from trouper_journal._errors import JournalInUse, StorageFull, StorageReadOnly
+from trouper_journal._printable import Printable
 
 
-@attrs.frozen(slots=True)
-class Holder:
+@attrs.frozen(slots=True, repr=False)
+class Holder(Printable):
     """Who drives a journal, as that process wrote it down.
 
     Attributes:

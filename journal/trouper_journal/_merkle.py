@@ -13,12 +13,13 @@ from typing import Final
 import attrs
 
 from trouper_journal._errors import JournalCorrupt
+from trouper_journal._printable import Printable
 
 _sha256 = hashlib.sha256
 
 
-@attrs.frozen(slots=True)
-class CompactRange:
+@attrs.frozen(slots=True, repr=False)
+class CompactRange(Printable):
     """The first ``size`` leaves of a tree.
 
     Attributes:

@@ -6,12 +6,14 @@ from typing import Final, Literal
 
 import attrs
 
+from trouper_journal._printable import Printable
+
 MAX_BUSY: Final = 1_000_000.0
 """Longest wait for a lock in seconds: SQLite counts milliseconds in 32 bits, and does not wait beyond them."""
 
 
-@attrs.frozen(slots=True, kw_only=True)
-class JournalOptions:
+@attrs.frozen(slots=True, kw_only=True, repr=False)
+class JournalOptions(Printable):
     """How a journal is kept. The defaults are the safe ones.
 
     Attributes:

@@ -16,6 +16,7 @@ from trouper_journal._codec import Encoded
 from trouper_journal._digest import leaf_frame, leaf_within
 from trouper_journal._errors import IdempotencyConflict, JournalError, StaleFence, VersionConflict
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
+from trouper_journal._printable import Printable
 from trouper_journal._records import NO_VALUES, Committed, Key, KeyEntry, LargeValue, Record
 from trouper_journal._store import Batch, Head, Known
 
@@ -25,8 +26,8 @@ MEMORY: Final = 10_000
 """How many streams' versions, and how many keys, are remembered."""
 
 
-@attrs.define(slots=True, eq=False)
-class PreparedWrite:
+@attrs.define(slots=True, eq=False, repr=False)
+class PreparedWrite(Printable):
     """One stream's part of a commit, checked and encoded. Not changed once made; frozen would cost in each commit."""
 
     stream: str
@@ -36,8 +37,8 @@ class PreparedWrite:
     wake_at: int | None
 
 
-@attrs.define(slots=True, eq=False)
-class Proposal:
+@attrs.define(slots=True, eq=False, repr=False)
+class Proposal(Printable):
     """A commit that waits to be written, checked and encoded.
 
     Attributes:
@@ -56,8 +57,8 @@ Verdict = Committed | KeyEntry | JournalError
 """What a proposal comes to: new records, an earlier equal commit, or a refusal."""
 
 
-@attrs.frozen(slots=True)
-class Plan:
+@attrs.frozen(slots=True, repr=False)
+class Plan(Printable):
     """What to write, and what to tell whom once it is written.
 
     Attributes:

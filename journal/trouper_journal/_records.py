@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from trouper_journal._printable import Printable
+
 NO_VALUES: Mapping[bytes, bytes] = {}
 
 
-@attrs.frozen(slots=True)
-class Record:
+@attrs.frozen(slots=True, repr=False)
+class Record(Printable):
     """One stored event with its envelope, exactly as the digest covers it.
 
     Attributes:
@@ -53,8 +55,8 @@ class Record:
     values: Mapping[bytes, bytes] = attrs.field(default=NO_VALUES, eq=False, repr=False)
 
 
-@attrs.frozen(slots=True)
-class Domain:
+@attrs.frozen(slots=True, repr=False)
+class Domain(Printable):
     """An erasure domain: content that would be made unreadable together.
 
     Attributes:
@@ -66,8 +68,8 @@ class Domain:
     salt: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen(slots=True)
-class Write:
+@attrs.frozen(slots=True, repr=False)
+class Write(Printable):
     """Events for one stream.
 
     Attributes:
@@ -88,8 +90,8 @@ class Write:
     domain: Domain | None = None
 
 
-@attrs.frozen(slots=True)
-class Key:
+@attrs.frozen(slots=True, repr=False)
+class Key(Printable):
     """Makes a commit idempotent.
 
     Attributes:
@@ -101,8 +103,8 @@ class Key:
     digest: bytes
 
 
-@attrs.frozen(slots=True)
-class Committed:
+@attrs.frozen(slots=True, repr=False)
+class Committed(Printable):
     """What a commit wrote, or what an equal commit had written before.
 
     Attributes:
@@ -114,8 +116,8 @@ class Committed:
     repeated: bool = False
 
 
-@attrs.frozen(slots=True)
-class StreamHead:
+@attrs.frozen(slots=True, repr=False)
+class StreamHead(Printable):
     """Where a stream stands.
 
     Attributes:
@@ -133,8 +135,8 @@ class StreamHead:
     wake_at: int | None
 
 
-@attrs.frozen(slots=True)
-class LargeValue:
+@attrs.frozen(slots=True, repr=False)
+class LargeValue(Printable):
     """A value stored once per domain, outside of the records that refer to it.
 
     Attributes:
@@ -148,8 +150,8 @@ class LargeValue:
     data: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen(slots=True)
-class KeyEntry:
+@attrs.frozen(slots=True, repr=False)
+class KeyEntry(Printable):
     """A command key as stored: which records it stands for."""
 
     name: str
@@ -158,8 +160,8 @@ class KeyEntry:
     last: int
 
 
-@attrs.frozen(slots=True)
-class Snapshot:
+@attrs.frozen(slots=True, repr=False)
+class Snapshot(Printable):
     """A cached fold of a stream; worthless once the stream's record at ``version`` has another leaf."""
 
     stream: str

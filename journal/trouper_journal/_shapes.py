@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 import attrs
 
 from trouper_journal._errors import InvalidRegistry, InvalidValue
+from trouper_journal._printable import Printable
 from trouper_journal._values import MAX_DEPTH, Value, plain
 
 
@@ -55,8 +56,8 @@ def _no_parts(_: object) -> Iterator[tuple[str, Shape, object]]:
     return iter(())
 
 
-@attrs.define(slots=True, eq=False)
-class Shape:
+@attrs.define(slots=True, eq=False, repr=False)
+class Shape(Printable):
     """How values of one type are written and read.
 
     Attributes:

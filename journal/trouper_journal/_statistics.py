@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from trouper_journal._printable import Printable
 
-@attrs.frozen(slots=True)
-class WriterStatistics:
+
+@attrs.frozen(slots=True, repr=False)
+class WriterStatistics(Printable):
     """What group commit has done since the journal was opened here, and what waits.
 
     Attributes:
@@ -24,8 +26,8 @@ class WriterStatistics:
     repetitions: int
 
 
-@attrs.frozen(slots=True)
-class JournalStatistics:
+@attrs.frozen(slots=True, repr=False)
+class JournalStatistics(Printable):
     """A journal at one moment.
 
     Attributes:

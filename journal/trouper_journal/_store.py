@@ -12,11 +12,12 @@ from typing import Protocol
 
 import attrs
 
+from trouper_journal._printable import Printable
 from trouper_journal._records import KeyEntry, LargeValue, Record, Snapshot, StreamHead
 
 
-@attrs.frozen(slots=True)
-class Head:
+@attrs.frozen(slots=True, repr=False)
+class Head(Printable):
     """Where the journal stands.
 
     Attributes:
@@ -30,8 +31,8 @@ class Head:
     range: bytes
 
 
-@attrs.frozen(slots=True)
-class Batch:
+@attrs.frozen(slots=True, repr=False)
+class Batch(Printable):
     """One transaction, planned.
 
     Attributes:
@@ -50,8 +51,8 @@ class Batch:
     values: Sequence[LargeValue]
 
 
-@attrs.frozen(slots=True)
-class Known:
+@attrs.frozen(slots=True, repr=False)
+class Known(Printable):
     """One consistent view of heads and keys; streams and keys that do not exist are absent."""
 
     head: Head

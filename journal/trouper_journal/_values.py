@@ -17,6 +17,7 @@ import attrs
 import msgpack
 
 from trouper_journal._errors import InvalidValue, JournalCorrupt
+from trouper_journal._printable import Printable
 
 MAX_DEPTH: Final = 200
 """How deep lists and maps may be nested."""
@@ -57,8 +58,8 @@ _ARRAYS: Final = bytes([*range(0x90, 0xA0), 0xDC, 0xDD])
 _SMALL: Final = bytes(sorted(set(_HARMLESS) - {0xD4, 0xD5, 0xD8}))
 
 
-@attrs.frozen(slots=True)
-class Reference:
+@attrs.frozen(slots=True, repr=False)
+class Reference(Printable):
     """Stands for a large value that is stored apart.
 
     Attributes:
@@ -297,8 +298,8 @@ def _unpack_reference(data: bytes) -> Reference:
     return Reference(*_REFERENCE.unpack(data))
 
 
-@attrs.define(slots=True)
-class _Extensions:
+@attrs.define(slots=True, repr=False)
+class _Extensions(Printable):
     """Reads extensions; references are replaced by what they stand for."""
 
     values: Mapping[bytes, bytes] | None
@@ -317,8 +318,8 @@ class _Extensions:
         return unpack(stored[16:])
 
 
-@attrs.define(slots=True)
-class _Collector:
+@attrs.define(slots=True, repr=False)
+class _Collector(Printable):
     """Reads extensions and notes the references among them."""
 
     references: list[Reference] = attrs.Factory(list)

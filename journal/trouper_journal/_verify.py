@@ -18,6 +18,7 @@ from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
+from trouper_journal._printable import Printable
 from trouper_journal._records import Record
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
@@ -35,8 +36,8 @@ MAX_PROBLEMS: Final = 100
 Kind: TypeAlias = Literal["position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable"]
 
 
-@attrs.frozen(slots=True)
-class Problem:
+@attrs.frozen(slots=True, repr=False)
+class Problem(Printable):
     """One thing that is not as it must be.
 
     Attributes:
@@ -53,8 +54,8 @@ class Problem:
     message: str
 
 
-@attrs.frozen(slots=True)
-class Verification:
+@attrs.frozen(slots=True, repr=False)
+class Verification(Printable):
     """What was found.
 
     Attributes:
@@ -103,15 +104,15 @@ async def verify(store: Store, progress: Callable[[int, int], None] | None = Non
     return checker.result()
 
 
-@attrs.define(slots=True)
-class _KeySpan:
+@attrs.define(slots=True, repr=False)
+class _KeySpan(Printable):
     name: str
     first: int
     last: int
 
 
-@attrs.define(slots=True)
-class _Checker:
+@attrs.define(slots=True, repr=False)
+class _Checker(Printable):
     store: Store
     range: CompactRange = EMPTY_RANGE
     position: int = 0

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import attrs
 
+from trouper_journal._printable import Printable
 from trouper_journal._records import StreamHead
 from trouper_journal._store import Head, Store
 
@@ -17,8 +18,8 @@ LATEST: Final = 2**63 - 1
 """The last moment that can be stored, ns UTC."""
 
 
-@attrs.define(slots=True)
-class SeenStream:
+@attrs.define(slots=True, repr=False)
+class SeenStream(Printable):
     """What a stream's records say, from the first to the last.
 
     Attributes:
@@ -44,8 +45,8 @@ class Note(Protocol):
         ...
 
 
-@attrs.define(slots=True)
-class StreamIndexes:
+@attrs.define(slots=True, repr=False)
+class StreamIndexes(Printable):
     """The indexes of streams, beside what the records say; streams that moved on meanwhile are past what is checked.
 
     Attributes:

@@ -22,6 +22,7 @@ from trouper_journal._errors import JournalBroken, JournalClosed, JournalError
 from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Plan, Planner, Proposal, Verdict, concerned_keys, concerned_streams
+from trouper_journal._printable import Printable
 from trouper_journal._records import Committed, KeyEntry
 from trouper_journal._statistics import WriterStatistics
 from trouper_journal._store import Batch, Known, Store
@@ -75,8 +76,8 @@ class Slot:
         return trio.lowlevel.Abort.SUCCEEDED
 
 
-@attrs.define(slots=True, eq=False)
-class _Begun:
+@attrs.define(slots=True, eq=False, repr=False)
+class _Begun(Printable):
     """A batch that its caller has handed to the storage.
 
     Attributes:

@@ -16,7 +16,7 @@ from trouper.core.effects import Effect
 from trouper.core.family import Child
 from trouper.core.terms import Principal
 from trouper.core.tooling import Denial
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 
 class Phase(StrEnum):
@@ -41,8 +41,8 @@ class Phase(StrEnum):
     CLOSED = "closed"
 
 
-@frozen
-class Decision:
+@frozen(repr=False)
+class Decision(Printable):
     """How a request for approval was decided, for good: the last vote that it took."""
 
     request: int
@@ -53,8 +53,8 @@ class Decision:
     edited: bool
 
 
-@frozen(slots=False)
-class Action:
+@frozen(slots=False, repr=False)
+class Action(Printable):
     """A call that a model asked for, and what became of it.
 
     Attributes:

@@ -7,15 +7,15 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 
 def _none() -> dict[str, int]:
     return {}
 
 
-@frozen
-class Answer:
+@frozen(repr=False)
+class Answer(Printable):
     """How a run's answer stands.
 
     Attributes:

@@ -11,14 +11,14 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.terms import Principal
-from trouper_journal import content_digest
+from trouper_journal import Printable, content_digest
 
 Broken: TypeAlias = Literal["eligible", "separation", "unnamed", "unknown_requester"]
 """A rule that a decision would break."""
 
 
-@frozen
-class Asking:
+@frozen(repr=False)
+class Asking(Printable):
     """How people are asked, as far as it is a fact and not about persons.
 
     Attributes:
@@ -32,8 +32,8 @@ class Asking:
     expires: int | None = None
 
 
-@frozen
-class Grounds:
+@frozen(repr=False)
+class Grounds(Printable):
     """Why a call may run, may not, or must be asked for.
 
     Attributes:
@@ -51,8 +51,8 @@ NO_GROUNDS: Final = Grounds()
 ANYBODY: Final = Asking()
 
 
-@frozen
-class Vote:
+@frozen(repr=False)
+class Vote(Printable):
     """One principal's decision on a call as it stood then.
 
     Attributes:
@@ -68,8 +68,8 @@ class Vote:
     edited: bool
 
 
-@frozen
-class Consent:
+@frozen(repr=False)
+class Consent(Printable):
     """What a call needs, and what of it is there.
 
     Attributes:

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from trouper_journal import Printable
 
-@frozen
-class HistoryRef:
+
+@frozen(repr=False)
+class HistoryRef(Printable):
     """A stretch of a run's conversation.
 
     Attributes:
@@ -34,8 +36,8 @@ class HistoryRef:
     digest: bytes = b""
 
 
-@frozen
-class Base:
+@frozen(repr=False)
+class Base(Printable):
     """What comes before a run's own messages.
 
     Attributes:

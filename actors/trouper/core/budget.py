@@ -13,14 +13,15 @@ import attrs
 from attrs import field, frozen
 
 from trouper.core.limits import OnLimit, Resource
+from trouper_journal import Printable
 
 
 def _none() -> dict[str, int]:
     return {}
 
 
-@frozen
-class Spent:
+@frozen(repr=False)
+class Spent(Printable):
     """What a run, or a run and everything below it, has spent.
 
     Attributes:
@@ -75,8 +76,8 @@ class Spent:
 NOTHING_SPENT: Final = Spent()
 
 
-@frozen
-class Reserve:
+@frozen(repr=False)
+class Reserve(Printable):
     """What a request may come to, before it is sent: it counts as spent until the reply is there.
 
     Attributes:
@@ -97,8 +98,8 @@ class Reserve:
         return self.input_tokens + self.output_tokens
 
 
-@frozen
-class Refusal:
+@frozen(repr=False)
+class Refusal(Printable):
     """What could not be spent.
 
     Attributes:
@@ -124,8 +125,8 @@ class Refusal:
 _FOR_EVER = 1e12
 
 
-@frozen
-class Raise:
+@frozen(repr=False)
+class Raise(Printable):
     """By how much limits are raised; what is 0 stays as it is.
 
     Attributes:
@@ -180,8 +181,8 @@ class Raise:
 NO_RAISE: Final = Raise()
 
 
-@frozen(slots=False)
-class Budget:
+@frozen(slots=False, repr=False)
+class Budget(Printable):
     """What the fold keeps of a run's spending beyond its steps, its model calls and the tokens that providers told.
 
     Attributes:

@@ -7,7 +7,7 @@ from attrs import field, frozen
 from trouper.core.budget import Raise
 from trouper.core.limits import OnLimit, Resource
 from trouper.core.terms import Principal
-from trouper_journal import Content, event
+from trouper_journal import Content, Printable, event
 
 
 def _none() -> dict[str, int]:
@@ -15,8 +15,8 @@ def _none() -> dict[str, int]:
 
 
 @event("budget.refused", schema=1, driver=True)
-@frozen
-class BudgetRefused:
+@frozen(repr=False)
+class BudgetRefused(Printable):
     """Something was not done, because a limit of the run, or of a run above it, would have been exceeded.
 
     Attributes:
@@ -41,8 +41,8 @@ class BudgetRefused:
 
 
 @event("budget.warned", schema=1, driver=True)
-@frozen
-class BudgetWarned:
+@frozen(repr=False)
+class BudgetWarned(Printable):
     """The model is told that something is running out.
 
     Attributes:
@@ -58,8 +58,8 @@ class BudgetWarned:
 
 
 @event("budget.raised", schema=1)
-@frozen
-class BudgetRaised:
+@frozen(repr=False)
+class BudgetRaised(Printable):
     """The run may go further; one that waits or failed at such a limit goes on.
 
     Attributes:

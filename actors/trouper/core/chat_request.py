@@ -24,6 +24,8 @@ from typing import Literal
 
 from attrs import define, frozen
 
+from trouper_journal import Printable
+
 from . import strict_json
 from .chat import content_value
 from .conversation import AI, Message, System, ToolCall, ToolMessage, ToolSpec, Value
@@ -43,8 +45,8 @@ _OUTPUT_ONLY = frozenset({"annotations", "function_call"})
 _CALL_OUTPUT_ONLY = frozenset({"index", "type", "function"})
 
 
-@frozen
-class Dialect:
+@frozen(repr=False)
+class Dialect(Printable):
     """What differs between endpoints that all speak Chat Completions.
 
     Attributes:
@@ -63,8 +65,8 @@ class Dialect:
     tool_media: Literal["user", "tool", "text"] = "user"
 
 
-@define
-class _Slot:
+@define(repr=False)
+class _Slot(Printable):
     """One call on its way to the wire, and the message that answers it."""
 
     call: ToolCall

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from trouper.errors import ModelError
+from trouper_journal import Printable
 
 from . import strict_json
 from .chat import REASONING_FIELDS, argument_text, provider_id
@@ -24,8 +25,8 @@ DONE = "[DONE]"
 """What stands instead of JSON in the event after the last one."""
 
 
-@define
-class _Slot:
+@define(repr=False)
+class _Slot(Printable):
     """A call that is being put together."""
 
     index: int

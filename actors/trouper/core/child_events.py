@@ -7,12 +7,12 @@ from typing import Literal
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
-from trouper_journal import Content, Value, event
+from trouper_journal import Content, Printable, Value, event
 
 
 @event("child.started", schema=1, driver=True)
-@frozen
-class ChildStarted:
+@frozen(repr=False)
+class ChildStarted(Printable):
     """A call is about to begin a run of its own; that run's ``run.submitted`` stands in the same commit.
 
     Attributes:
@@ -29,8 +29,8 @@ class ChildStarted:
 
 
 @event("child.cancel_requested", schema=1, driver=True)
-@frozen
-class ChildCancelRequested:
+@frozen(repr=False)
+class ChildCancelRequested(Printable):
     """The run's cancellation was passed on; the child's ``run.cancel_requested`` stands in the same commit."""
 
     action: str
@@ -38,8 +38,8 @@ class ChildCancelRequested:
 
 
 @event("child.finished", schema=1, driver=True)
-@frozen
-class ChildFinished:
+@frozen(repr=False)
+class ChildFinished(Printable):
     """A child has ended; written by the child's agent, in the commit that ends the child.
 
     Attributes:

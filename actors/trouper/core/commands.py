@@ -26,18 +26,18 @@ from trouper.core.raising import check_not_handed_on, limit_of
 from trouper.core.raising import raise_limit as raise_limit
 from trouper.core.state import Action, Phase, RunPhase, RunState
 from trouper.errors import ApprovalConflict, ApprovalError, NotEligible, ResolveError, TrouperError, UnknownAction
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 Verdict: TypeAlias = Literal["applied", "not_applied", "run_again", "abandon"]
 
 
-@frozen
-class Already:
+@frozen(repr=False)
+class Already(Printable):
     """The wish was fulfilled before; nothing needs to be appended."""
 
 
-@frozen
-class Judgement:
+@frozen(repr=False)
+class Judgement(Printable):
     """A decision that somebody wants to take on a call.
 
     Attributes:

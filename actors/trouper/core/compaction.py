@@ -10,10 +10,11 @@ from attrs import frozen
 from trouper.core.base import HistoryRef
 from trouper.core.conversation import Message, ToolMessage
 from trouper.core.history import Piece
+from trouper_journal import Printable
 
 
-@frozen
-class Cut:
+@frozen(repr=False)
+class Cut(Printable):
     """What becomes of a history that is too long.
 
     Attributes:

@@ -8,10 +8,11 @@ from attrs import frozen
 
 from trouper.core.conversation import Message
 from trouper.core.terms import Principal
+from trouper_journal import Printable
 
 
-@frozen
-class Signal:
+@frozen(repr=False)
+class Signal(Printable):
     """Messages that somebody sent to a run under way, until it hears them.
 
     Attributes:
@@ -25,16 +26,16 @@ class Signal:
     by: Principal | None
 
 
-@frozen
-class Pause:
+@frozen(repr=False)
+class Pause(Printable):
     """Who wanted the run to begin nothing more for now, and why."""
 
     by: Principal | None
     reason: str | None
 
 
-@frozen
-class Control:
+@frozen(repr=False)
+class Control(Printable):
     """What was asked of a run beside its task.
 
     Attributes:
@@ -56,8 +57,8 @@ NO_CONTROL: Final = Control()
 """Of a run of which nobody asked any of it."""
 
 
-@frozen
-class Sleep:
+@frozen(repr=False)
+class Sleep(Printable):
     """A call that waits for a moment.
 
     Attributes:

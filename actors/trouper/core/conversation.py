@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 
+from trouper_journal import Printable
 from trouper_journal._values import Value as Value
 
 Part: TypeAlias = Mapping[str, Value]
@@ -43,8 +44,8 @@ def _nothing() -> dict[str, Value]:
     return {}
 
 
-@frozen
-class ToolCall:
+@frozen(repr=False)
+class ToolCall(Printable):
     """A model's wish that a tool be called.
 
     Attributes:
@@ -62,8 +63,8 @@ class ToolCall:
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-@frozen
-class System:
+@frozen(repr=False)
+class System(Printable):
     """Standing orders.
 
     Attributes:
@@ -79,8 +80,8 @@ class System:
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-@frozen
-class Human:
+@frozen(repr=False)
+class Human(Printable):
     """What a person, or a program in a person's place, said.
 
     Attributes:
@@ -100,8 +101,8 @@ def _optional_content(value: str | Iterable[Part | Shown | str] | None) -> Conte
     return None if value is None else _content(value)
 
 
-@frozen
-class AI:
+@frozen(repr=False)
+class AI(Printable):
     """What a model answered.
 
     Attributes:
@@ -126,8 +127,8 @@ class AI:
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-@frozen
-class ToolMessage:
+@frozen(repr=False)
+class ToolMessage(Printable):
     """A tool's answer to one call.
 
     Attributes:
@@ -151,8 +152,8 @@ class ToolMessage:
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-@frozen
-class Removal:
+@frozen(repr=False)
+class Removal(Printable):
     """Takes the message with this id out of a conversation (see `add_messages`)."""
 
     role: ClassVar[Literal["removal"]] = "removal"
@@ -242,8 +243,8 @@ def _plus(left: _Number | None, right: _Number | None) -> _Number | None:
     return None if left is None or right is None else left + right
 
 
-@frozen
-class Usage:
+@frozen(repr=False)
+class Usage(Printable):
     """Tokens that a call took, as the provider counted them.
 
     None means unknown, which is never the same as 0: a sum with an unknown part is unknown.
@@ -279,8 +280,8 @@ class Usage:
         )
 
 
-@frozen
-class ToolSpec:
+@frozen(repr=False)
+class ToolSpec(Printable):
     """A tool as a model sees it.
 
     Attributes:

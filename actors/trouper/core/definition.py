@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from trouper_journal import Value, plain_digest
+from trouper_journal import Printable, Value, plain_digest
 
 
-@frozen
-class Definition:
+@frozen(repr=False)
+class Definition(Printable):
     """An agent's definition document.
 
     Attributes:

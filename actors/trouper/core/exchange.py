@@ -7,6 +7,8 @@ from typing import TypeAlias, TypeVar
 
 from attrs import field, fields, frozen
 
+from trouper_journal import Printable
+
 from .conversation import AI, Usage, Value
 
 
@@ -21,8 +23,8 @@ def _first(said: _Setting | None, otherwise: _Setting | None) -> _Setting | None
     return otherwise if said is None else said
 
 
-@frozen
-class OutputSchema:
+@frozen(repr=False)
+class OutputSchema(Printable):
     """What a reply's text must be: JSON that fits a schema, held to by the provider.
 
     Attributes:
@@ -36,8 +38,8 @@ class OutputSchema:
     strict: bool = False
 
 
-@frozen
-class ModelConfig:
+@frozen(repr=False)
+class ModelConfig(Printable):
     """Settings of one model call; None leaves a setting to the provider.
 
     Attributes:
@@ -92,8 +94,8 @@ class ModelConfig:
         return said
 
 
-@frozen
-class ModelReply:
+@frozen(repr=False)
+class ModelReply(Printable):
     """A model's complete answer to one request.
 
     Attributes:
@@ -115,29 +117,29 @@ class ModelReply:
     request_id: str | None = None
 
 
-@frozen
-class TextDelta:
+@frozen(repr=False)
+class TextDelta(Printable):
     """The next piece of the reply's text."""
 
     text: str
 
 
-@frozen
-class ReasoningDelta:
+@frozen(repr=False)
+class ReasoningDelta(Printable):
     """The next piece of the reasoning that the provider discloses."""
 
     text: str
 
 
-@frozen
-class RefusalDelta:
+@frozen(repr=False)
+class RefusalDelta(Printable):
     """The next piece of a refusal."""
 
     text: str
 
 
-@frozen
-class ToolCallDelta:
+@frozen(repr=False)
+class ToolCallDelta(Printable):
     """The next piece of a tool call.
 
     Attributes:
@@ -153,15 +155,15 @@ class ToolCallDelta:
     arguments: str = ""
 
 
-@frozen
-class UsageDelta:
+@frozen(repr=False)
+class UsageDelta(Printable):
     """The tokens taken, so far or in all."""
 
     usage: Usage
 
 
-@frozen
-class Finished:
+@frozen(repr=False)
+class Finished(Printable):
     """The end of a streamed reply; it carries the whole of it."""
 
     reply: ModelReply

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 DEPTH: Final = 16
 """Most agents from a root to its deepest descendant, both counted."""
@@ -22,8 +22,8 @@ Returns: TypeAlias = Literal["answer", "steps"]
 ChildStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled"]
 
 
-@frozen
-class Parent:
+@frozen(repr=False)
+class Parent(Printable):
     """Who called this run.
 
     Attributes:
@@ -37,8 +37,8 @@ class Parent:
     returns: Returns = "answer"
 
 
-@frozen
-class Child:
+@frozen(repr=False)
+class Child(Printable):
     """A run that a call began.
 
     Attributes:
@@ -69,8 +69,8 @@ class Child:
         return self.status != "running"
 
 
-@frozen
-class Family:
+@frozen(repr=False)
+class Family(Printable):
     """Where a run stands in its tree.
 
     Attributes:

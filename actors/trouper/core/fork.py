@@ -15,13 +15,14 @@ from attrs import field, frozen
 
 from trouper.core.conversation import AI, Content, Message, ToolMessage, Value
 from trouper.errors import ForkError
+from trouper_journal import Printable
 
 Writes: TypeAlias = Literal["block", "simulate", "ask"]
 """What becomes of a new write in a fork: refused, answered as if it had been done, or a person is asked."""
 
 
-@frozen
-class Fork:
+@frozen(repr=False)
+class Fork(Printable):
     """Where a run was forked from.
 
     Attributes:
@@ -35,8 +36,8 @@ class Fork:
     writes: Writes = "block"
 
 
-@frozen
-class Forked:
+@frozen(repr=False)
+class Forked(Printable):
     """A fork, as its own run knows it.
 
     Attributes:
@@ -50,16 +51,16 @@ class Forked:
     replies: int = 0
 
 
-@frozen
-class EditMessage:
+@frozen(repr=False)
+class EditMessage(Printable):
     """Another content for the message with this id."""
 
     id: str
     content: Content
 
 
-@frozen
-class EditArguments:
+@frozen(repr=False)
+class EditArguments(Printable):
     """Other arguments for a call; it and the other calls of its reply are made anew.
 
     Attributes:
@@ -71,8 +72,8 @@ class EditArguments:
     arguments: Mapping[str, Value]
 
 
-@frozen
-class EditReceipt:
+@frozen(repr=False)
+class EditReceipt(Printable):
     """Another answer to a call.
 
     Attributes:
@@ -101,8 +102,8 @@ def _writes(_: object, __: object, value: object) -> None:
         raise ForkError(f"writes: {value!r} is none of 'block', 'simulate' and 'ask'")
 
 
-@frozen
-class WhatIf:
+@frozen(repr=False)
+class WhatIf(Printable):
     """What shall be different in a fork.
 
     Attributes:
@@ -124,8 +125,8 @@ class WhatIf:
     writes: Writes = field(default="block", validator=_writes)
 
 
-@frozen
-class Cut:
+@frozen(repr=False)
+class Cut(Printable):
     """A history with the edits made.
 
     Attributes:

@@ -10,6 +10,7 @@ from trouper.core.conversation import Content, Message, ToolMessage
 from trouper.core.digests import extend_chain
 from trouper.core.evolve_session import lead_of
 from trouper.core.state import Action, Phase, RunState
+from trouper_journal import Printable
 
 
 def closed_history(state: RunState) -> tuple[Message, ...]:
@@ -48,8 +49,8 @@ def _told(action: Action) -> tuple[Content, bool]:
             return wording.NOT_STARTED, False
 
 
-@frozen
-class Segment:
+@frozen(repr=False)
+class Segment(Printable):
     """A run's own part of a history, as it stood at one version; it never changes.
 
     Attributes:
@@ -72,8 +73,8 @@ class Segment:
     erased: bool = False
 
 
-@frozen
-class Piece:
+@frozen(repr=False)
+class Piece(Printable):
     """Messages of one run in a history.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from attrs import frozen
 
 from trouper.core.hook_ops import Op, Point
-from trouper_journal import Content, event
+from trouper_journal import Content, Printable, event
 
 
-@frozen
-class HookDone:
+@frozen(repr=False)
+class HookDone(Printable):
     """What one hook asked for.
 
     Attributes:
@@ -24,8 +24,8 @@ class HookDone:
 
 
 @event("hook.applied", schema=1, driver=True)
-@frozen
-class HookApplied:
+@frozen(repr=False)
+class HookApplied(Printable):
     """The hooks of one point were called, once, and this came of it; a replay does not call them.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from attrs import field, frozen
 
 from trouper.core.conversation import AI, Message, Value
+from trouper_journal import Printable
 
 Point: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool", "on_error"]
 """Where in a run a hook is called."""
@@ -17,8 +18,8 @@ Point: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_
 POINTS: Final[tuple[Point, ...]] = ("before_model", "after_model", "before_tool", "after_tool", "on_error")
 
 
-@frozen
-class Drop:
+@frozen(repr=False)
+class Drop(Printable):
     """Leave messages out of what the model is shown, from now on; the run's record keeps them.
 
     Attributes:
@@ -32,8 +33,8 @@ class Drop:
     through: str | None = None
 
 
-@frozen
-class Insert:
+@frozen(repr=False)
+class Insert(Printable):
     """Show the model one more message, from now on.
 
     Attributes:
@@ -47,8 +48,8 @@ class Insert:
     after: str | None = None
 
 
-@frozen
-class Replace:
+@frozen(repr=False)
+class Replace(Printable):
     """Show the model another message in place of the one with its id, from now on; the run's record keeps that.
 
     Attributes:
@@ -60,8 +61,8 @@ class Replace:
     message: Message
 
 
-@frozen
-class UseModel:
+@frozen(repr=False)
+class UseModel(Printable):
     """Let another model answer this one call.
 
     Attributes:
@@ -75,8 +76,8 @@ class UseModel:
     reason: str = ""
 
 
-@frozen
-class SetArguments:
+@frozen(repr=False)
+class SetArguments(Printable):
     """Make the call with these arguments; they are checked against the tool as the model's own would be.
 
     Attributes:
@@ -88,8 +89,8 @@ class SetArguments:
     arguments: dict[str, Value]
 
 
-@frozen
-class Answer:
+@frozen(repr=False)
+class Answer(Printable):
     """Before a call: answer it without making it. After a call: tell the model this in place of its result.
 
     Attributes:
@@ -103,8 +104,8 @@ class Answer:
     ok: bool = True
 
 
-@frozen
-class Reply:
+@frozen(repr=False)
+class Reply(Printable):
     """Take this for the model's reply, without asking the model.
 
     Attributes:
@@ -116,8 +117,8 @@ class Reply:
     message: AI
 
 
-@frozen
-class Update:
+@frozen(repr=False)
+class Update(Printable):
     """Write to the run's named state, through the reducers of its keys.
 
     Attributes:
@@ -129,8 +130,8 @@ class Update:
     values: dict[str, Value]
 
 
-@frozen
-class Spend:
+@frozen(repr=False)
+class Spend(Printable):
     """Say that the hook asked a model itself, so that the tokens count as the run's.
 
     Attributes:
@@ -146,8 +147,8 @@ class Spend:
     output_tokens: int | None = None
 
 
-@frozen
-class Fail:
+@frozen(repr=False)
+class Fail(Printable):
     """End the run as failed; it can be resumed, and then the hooks of this point are called again.
 
     Attributes:

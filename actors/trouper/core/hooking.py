@@ -10,11 +10,11 @@ from attrs import field, frozen
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.digests import message_value
 from trouper.core.hook_ops import Drop, Insert, MessageOp, Replace
-from trouper_journal import Value, content_digest
+from trouper_journal import Printable, Value, content_digest
 
 
-@frozen
-class CallEdit:
+@frozen(repr=False)
+class CallEdit(Printable):
     """What hooks want of a call that was not looked at yet.
 
     Attributes:
@@ -39,8 +39,8 @@ def _no_calls() -> dict[str, int]:
     return {}
 
 
-@frozen
-class HookState:
+@frozen(repr=False)
+class HookState(Printable):
     """What hooks did in a run.
 
     Attributes:

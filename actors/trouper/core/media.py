@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import field, frozen
 
 from trouper.core.conversation import Part
+from trouper_journal import Printable
 
 # What the formats begin with.
 _MAGIC: Final = (
@@ -33,8 +34,8 @@ def _check_bytes(what: str, data: object) -> None:
         raise ValueError(f"{what}: give its bytes, not {'nothing' if data == b'' else type(data).__name__}")
 
 
-@frozen
-class Image:
+@frozen(repr=False)
+class Image(Printable):
     """An image, by its bytes or by an address that the provider can read.
 
     Attributes:
@@ -69,8 +70,8 @@ class Image:
         return {"type": "image_url", "image_url": shown}
 
 
-@frozen
-class Audio:
+@frozen(repr=False)
+class Audio(Printable):
     """A sound, for models that listen.
 
     Attributes:
@@ -93,8 +94,8 @@ class Audio:
         return {"type": "input_audio", "input_audio": {"data": data, "format": self.format}}
 
 
-@frozen
-class File:
+@frozen(repr=False)
+class File(Printable):
     """A file, such as a PDF, for models that read such files.
 
     Attributes:

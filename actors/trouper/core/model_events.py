@@ -8,12 +8,12 @@ from attrs import frozen
 
 from trouper.core.budget import Reserve
 from trouper.core.terms import AskedCall
-from trouper_journal import Content, Value, event
+from trouper_journal import Content, Printable, Value, event
 
 
 @event("model.requested", schema=1, driver=True)
-@frozen
-class ModelRequested:
+@frozen(repr=False)
+class ModelRequested(Printable):
     """A request is about to be sent: one event for each attempt on the wire.
 
     Attributes:
@@ -34,8 +34,8 @@ class ModelRequested:
 
 
 @event("model.responded", schema=1, driver=True)
-@frozen
-class ModelResponded:
+@frozen(repr=False)
+class ModelResponded(Printable):
     """The model's reply, as it came.
 
     Attributes:
@@ -66,8 +66,8 @@ class ModelResponded:
 
 
 @event("model.failed", schema=1, driver=True)
-@frozen
-class ModelFailed:
+@frozen(repr=False)
+class ModelFailed(Printable):
     """An attempt brought no reply, and it is known why.
 
     Attributes:
@@ -82,8 +82,8 @@ class ModelFailed:
 
 
 @event("model.lost", schema=1, driver=True)
-@frozen
-class ModelLost:
+@frozen(repr=False)
+class ModelLost(Printable):
     """A request went out and nobody will ever know its reply: it may have been billed."""
 
     index: int

@@ -16,10 +16,11 @@ from trouper.core.decide import RULES, decide
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.steps import Step
+from trouper_journal import Printable
 
 
-@frozen
-class Difference:
+@frozen(repr=False)
+class Difference(Printable):
     """The first recorded intent that the rules would not have taken.
 
     Attributes:

@@ -7,15 +7,15 @@ from typing import Final
 from attrs import frozen
 
 from trouper.core.terms import Principal
-from trouper_journal import Content, Value, event
+from trouper_journal import Content, Printable, Value, event
 
 APPROVALS: Final = "system/approvals"
 """The stream of standing rules."""
 
 
 @event("rule.added", schema=1)
-@frozen
-class RuleAdded:
+@frozen(repr=False)
+class RuleAdded(Printable):
     """Whoever approved a call approves all like it from now on.
 
     Attributes:
@@ -48,8 +48,8 @@ class RuleAdded:
 
 
 @event("rule.revoked", schema=1)
-@frozen
-class RuleRevoked:
+@frozen(repr=False)
+class RuleRevoked(Printable):
     """A standing rule is over."""
 
     rule: str
@@ -58,8 +58,8 @@ class RuleRevoked:
 
 
 @event("rule.used", schema=1, driver=True)
-@frozen
-class RuleUsed:
+@frozen(repr=False)
+class RuleUsed(Printable):
     """A standing rule with a number of uses let a call run; in the same commit as the call's plan.
 
     Attributes:

@@ -11,11 +11,11 @@ from trouper.core.rule_events import RuleAdded, RuleRevoked, RuleUsed
 from trouper.core.state import Action, RunState, known
 from trouper.core.terms import Principal
 from trouper.errors import ApprovalError, UnknownRule
-from trouper_journal import Erased, Value, canonical
+from trouper_journal import Erased, Printable, Value, canonical
 
 
-@frozen
-class StandingRule:
+@frozen(repr=False)
+class StandingRule(Printable):
     """A standing rule as it stands.
 
     Attributes:
@@ -62,8 +62,8 @@ class StandingRule:
         return not self.revoked and (self.until is None or now < self.until) and self.left != 0
 
 
-@frozen
-class Book:
+@frozen(repr=False)
+class Book(Printable):
     """All standing rules of a journal.
 
     Attributes:
@@ -75,8 +75,8 @@ class Book:
     rules: Mapping[str, StandingRule] = field(factory=dict)
 
 
-@frozen
-class Planned:
+@frozen(repr=False)
+class Planned(Printable):
     """A call that was planned and needs people's leave.
 
     Attributes:

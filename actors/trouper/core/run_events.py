@@ -12,12 +12,12 @@ from trouper.core.family import Parent
 from trouper.core.fork import Fork
 from trouper.core.session import SessionTurn
 from trouper.core.terms import NO_TERMS, FailureKind, Limits, Principal, Terms
-from trouper_journal import Content, Value, event
+from trouper_journal import Content, Printable, Value, event
 
 
 @event("definition.recorded", schema=1, driver=True)
-@frozen
-class DefinitionRecorded:
+@frozen(repr=False)
+class DefinitionRecorded(Printable):
     """An agent's definition document, once in its own stream ``definition/<digest>``."""
 
     contract: str
@@ -26,8 +26,8 @@ class DefinitionRecorded:
 
 
 @event("driver.started", schema=1, driver=True)
-@frozen
-class DriverStarted:
+@frozen(repr=False)
+class DriverStarted(Printable):
     """A runtime took the journal; in the stream ``system/driver``, so that an epoch in a record names a process.
 
     Attributes:
@@ -40,8 +40,8 @@ class DriverStarted:
 
 
 @event("run.submitted", schema=1)
-@frozen
-class RunSubmitted:
+@frozen(repr=False)
+class RunSubmitted(Printable):
     """Somebody asked an agent to do something.
 
     Attributes:
@@ -78,8 +78,8 @@ class RunSubmitted:
 
 
 @event("run.started", schema=1, driver=True)
-@frozen
-class RunStarted:
+@frozen(repr=False)
+class RunStarted(Printable):
     """The agent took the run up; what it does from here on depends on nothing outside this stream.
 
     Attributes:
@@ -106,8 +106,8 @@ class RunStarted:
 
 
 @event("definition.adopted", schema=1)
-@frozen
-class DefinitionAdopted:
+@frozen(repr=False)
+class DefinitionAdopted(Printable):
     """The run goes on under another definition than it began with."""
 
     definition: str
@@ -119,8 +119,8 @@ class DefinitionAdopted:
 
 
 @event("run.cancel_requested", schema=1)
-@frozen
-class CancelRequested:
+@frozen(repr=False)
+class CancelRequested(Printable):
     """Somebody wants the run to end."""
 
     by: Content[Principal | None] = None
@@ -128,8 +128,8 @@ class CancelRequested:
 
 
 @event("run.resume_requested", schema=1)
-@frozen
-class ResumeRequested:
+@frozen(repr=False)
+class ResumeRequested(Printable):
     """Somebody wants a run to go on that is paused, or that failed over its model's replies.
 
     Attributes:
@@ -142,8 +142,8 @@ class ResumeRequested:
 
 
 @event("run.waiting", schema=1, driver=True)
-@frozen
-class RunWaiting:
+@frozen(repr=False)
+class RunWaiting(Printable):
     """The driver has seen everything up to here and has nothing to do before the stream's ``wake_at``.
 
     Attributes:
@@ -155,8 +155,8 @@ class RunWaiting:
 
 
 @event("run.succeeded", schema=1, driver=True)
-@frozen
-class RunSucceeded:
+@frozen(repr=False)
+class RunSucceeded(Printable):
     """The run has its output: the model's last reply, unless something else is named.
 
     Attributes:
@@ -167,8 +167,8 @@ class RunSucceeded:
 
 
 @event("run.failed", schema=1, driver=True)
-@frozen
-class RunFailed:
+@frozen(repr=False)
+class RunFailed(Printable):
     """The run cannot go on.
 
     Attributes:
@@ -185,6 +185,6 @@ class RunFailed:
 
 
 @event("run.cancelled", schema=1, driver=True)
-@frozen
-class RunCancelled:
+@frozen(repr=False)
+class RunCancelled(Printable):
     """The run ended because somebody wanted it to; calls in doubt stay in doubt."""

@@ -12,10 +12,11 @@ from attrs import frozen
 
 from trouper.core.base import HistoryRef
 from trouper.core.conversation import Message
+from trouper_journal import Printable
 
 
-@frozen
-class Standing:
+@frozen(repr=False)
+class Standing(Printable):
     """Where a session stands.
 
     Attributes:
@@ -31,8 +32,8 @@ class Standing:
     last: HistoryRef | None = None
 
 
-@frozen
-class SessionTurn:
+@frozen(repr=False)
+class SessionTurn(Printable):
     """A run's place in a session.
 
     Attributes:
@@ -46,8 +47,8 @@ class SessionTurn:
     queued: int
 
 
-@frozen
-class Compaction:
+@frozen(repr=False)
+class Compaction(Printable):
     """How the history of a turn is being, or was, cut down to a length that its model can take.
 
     Attributes:
@@ -73,8 +74,8 @@ class Compaction:
     reason: str = ""
 
 
-@frozen
-class Turn:
+@frozen(repr=False)
+class Turn(Printable):
     """What a run of a session knows of that.
 
     Attributes:

@@ -12,14 +12,14 @@ from attrs import frozen
 from trouper.core.base import HistoryRef
 from trouper.core.session import Standing
 from trouper.core.terms import Principal
-from trouper_journal import Content, event
+from trouper_journal import Content, Printable, event
 
 # ---- in the session's stream
 
 
 @event("session.opened", schema=1)
-@frozen
-class SessionOpened:
+@frozen(repr=False)
+class SessionOpened(Printable):
     """Somebody began a conversation with an agent."""
 
     standing: Standing
@@ -27,8 +27,8 @@ class SessionOpened:
 
 
 @event("turn.queued", schema=1)
-@frozen
-class TurnQueued:
+@frozen(repr=False)
+class TurnQueued(Printable):
     """Somebody sent a message: a run was submitted, which has its turn when those before it have had theirs.
 
     Attributes:
@@ -42,8 +42,8 @@ class TurnQueued:
 
 
 @event("turn.ended", schema=1, driver=True)
-@frozen
-class TurnEnded:
+@frozen(repr=False)
+class TurnEnded(Printable):
     """A run that had the turn is over; who has it now stands in ``standing``.
 
     Attributes:
@@ -57,8 +57,8 @@ class TurnEnded:
 
 
 @event("turn.withdrawn", schema=1, driver=True)
-@frozen
-class TurnWithdrawn:
+@frozen(repr=False)
+class TurnWithdrawn(Printable):
     """A run was cancelled before its turn came: nothing of it is handed on."""
 
     run: str
@@ -67,8 +67,8 @@ class TurnWithdrawn:
 
 
 @event("turn.reopened", schema=1)
-@frozen
-class TurnReopened:
+@frozen(repr=False)
+class TurnReopened(Printable):
     """The last turn had failed, and somebody let its run go on: it has the turn again."""
 
     run: str
@@ -77,8 +77,8 @@ class TurnReopened:
 
 
 @event("session.compacted", schema=1, driver=True)
-@frozen
-class SessionCompacted:
+@frozen(repr=False)
+class SessionCompacted(Printable):
     """From here on less of the conversation is handed on; details stand in the run's own ``context.compacted``.
 
     Attributes:
@@ -97,8 +97,8 @@ class SessionCompacted:
 
 
 @event("run.turn_given", schema=1)
-@frozen
-class TurnGiven:
+@frozen(repr=False)
+class TurnGiven(Printable):
     """The run's turn has come.
 
     Attributes:
@@ -109,8 +109,8 @@ class TurnGiven:
 
 
 @event("approval.withdrawn", schema=1)
-@frozen
-class ApprovalWithdrawn:
+@frozen(repr=False)
+class ApprovalWithdrawn(Printable):
     """Whoever talks to the agent does not want the call any more: nobody is asked about it, and it never starts.
 
     Attributes:
@@ -125,8 +125,8 @@ class ApprovalWithdrawn:
 
 
 @event("summary.requested", schema=1, driver=True)
-@frozen
-class SummaryRequested:
+@frozen(repr=False)
+class SummaryRequested(Printable):
     """The history was too long: a model is about to be asked for a summary of what is dropped.
 
     Attributes:
@@ -147,8 +147,8 @@ class SummaryRequested:
 
 
 @event("summary.failed", schema=1, driver=True)
-@frozen
-class SummaryFailed:
+@frozen(repr=False)
+class SummaryFailed(Printable):
     """An attempt brought no summary.
 
     Attributes:
@@ -164,8 +164,8 @@ class SummaryFailed:
 
 
 @event("context.compacted", schema=1, driver=True)
-@frozen
-class ContextCompacted:
+@frozen(repr=False)
+class ContextCompacted(Printable):
     """Less of the conversation is handed to the run, and to those after it.
 
     Attributes:

@@ -24,7 +24,7 @@ from trouper.core.fork import Forked
 from trouper.core.hooking import NO_HOOKS, HookState, replaced
 from trouper.core.session import Turn
 from trouper.core.tooling import NO_TOOLING, Tooling
-from trouper_journal import Erased, Value
+from trouper_journal import Erased, Printable, Value
 
 _T = TypeVar("_T")
 
@@ -44,8 +44,8 @@ class RunPhase(StrEnum):
     CANCELLED = "cancelled"
 
 
-@frozen
-class ModelCall:
+@frozen(repr=False)
+class ModelCall(Printable):
     """The model request that has no reply yet.
 
     Attributes:
@@ -65,24 +65,24 @@ class ModelCall:
     status: int | None = None
 
 
-@frozen
-class Halt:
+@frozen(repr=False)
+class Halt(Printable):
     """Why the run must fail, as was found outside of the rules and recorded."""
 
     kind: Literal["state", "hook"]
     message: str
 
 
-@frozen
-class Cancel:
+@frozen(repr=False)
+class Cancel(Printable):
     """Who wanted the run to end, and why."""
 
     by: Principal | None
     reason: str | None
 
 
-@frozen
-class Usage:
+@frozen(repr=False)
+class Usage(Printable):
     """Tokens spent, as far as providers told.
 
     Attributes:
@@ -96,8 +96,8 @@ class Usage:
     unknown: int = 0
 
 
-@frozen(slots=False)
-class RunState:
+@frozen(slots=False, repr=False)
+class RunState(Printable):
     """A run, folded.
 
     Attributes:

@@ -6,11 +6,11 @@ from typing import Literal
 
 from attrs import frozen
 
-from trouper_journal import Content, Value, event
+from trouper_journal import Content, Printable, Value, event
 
 
-@frozen
-class StateOp:
+@frozen(repr=False)
+class StateOp(Printable):
     """One change of one key.
 
     Attributes:
@@ -25,8 +25,8 @@ class StateOp:
 
 
 @event("state.changed", schema=1, driver=True)
-@frozen
-class StateChanged:
+@frozen(repr=False)
+class StateChanged(Printable):
     """The run's named state was changed.
 
     Attributes:
@@ -41,8 +41,8 @@ class StateChanged:
 
 
 @event("state.refused", schema=1, driver=True)
-@frozen
-class StateRefused:
+@frozen(repr=False)
+class StateRefused(Printable):
     """The state that the run was submitted with does not fit its agent's keys: the run fails.
 
     Attributes:

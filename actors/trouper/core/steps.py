@@ -12,44 +12,45 @@ from attrs import frozen
 from trouper.core.hook_ops import Point
 from trouper.core.limits import Resource
 from trouper.core.terms import FailureKind
+from trouper_journal import Printable
 
 
-@frozen
-class Start:
+@frozen(repr=False)
+class Start(Printable):
     """Pin the definition and take the run up."""
 
     not_before: int | None = None
 
 
-@frozen
-class Hear:
+@frozen(repr=False)
+class Hear(Printable):
     """Make what was sent to the run part of its conversation, up to the signal of that version."""
 
     through: int
 
 
-@frozen
-class Summarise:
+@frozen(repr=False)
+class Summarise(Printable):
     """Ask for a summary of what is not handed on, again."""
 
     attempt: int
     not_before: int | None = None
 
 
-@frozen
-class AbandonSummary:
+@frozen(repr=False)
+class AbandonSummary(Printable):
     """The run is being cancelled: stop waiting for the summary."""
 
     attempt: int
 
 
-@frozen
-class Compact:
+@frozen(repr=False)
+class Compact(Printable):
     """Go on without a summary."""
 
 
-@frozen
-class FireTimer:
+@frozen(repr=False)
+class FireTimer(Printable):
     """Wake a call that sleeps."""
 
     action: str
@@ -57,15 +58,15 @@ class FireTimer:
     not_before: int
 
 
-@frozen
-class PassDeadline:
+@frozen(repr=False)
+class PassDeadline(Printable):
     """The run's time is up: once that is due, no other step is."""
 
     not_before: int
 
 
-@frozen
-class RequestModel:
+@frozen(repr=False)
+class RequestModel(Printable):
     """Send the conversation to the model."""
 
     index: int
@@ -74,16 +75,16 @@ class RequestModel:
     not_before: int | None = None
 
 
-@frozen
-class AbandonModel:
+@frozen(repr=False)
+class AbandonModel(Printable):
     """The run is being cancelled: stop waiting for the reply."""
 
     index: int
     attempt: int
 
 
-@frozen
-class RunHook:
+@frozen(repr=False)
+class RunHook(Printable):
     """Call the hooks of one point.
 
     Attributes:
@@ -95,16 +96,16 @@ class RunHook:
     not_before: int | None = None
 
 
-@frozen
-class Plan:
+@frozen(repr=False)
+class Plan(Printable):
     """Read a call and check it; ``refuse`` closes it unseen, with that reason."""
 
     action: str
     refuse: Literal["limit", "truncated", "refused", "cancelled", "deadline"] | None = None
 
 
-@frozen
-class AskApproval:
+@frozen(repr=False)
+class AskApproval(Printable):
     """Ask a person, or so many that ``quorum`` different ones may approve."""
 
     action: str
@@ -113,30 +114,30 @@ class AskApproval:
     separation: bool = False
 
 
-@frozen
-class BindTools:
+@frozen(repr=False)
+class BindTools(Printable):
     """Choose the tools of a model call."""
 
     index: int
 
 
-@frozen
-class Deny:
+@frozen(repr=False)
+class Deny(Printable):
     """Refuse a call for which the run was not granted what it takes."""
 
     action: str
     missing: tuple[str, ...]
 
 
-@frozen
-class Authorize:
+@frozen(repr=False)
+class Authorize(Printable):
     """Ask the ``authorize`` callbacks whether a call may start."""
 
     action: str
 
 
-@frozen
-class Expire:
+@frozen(repr=False)
+class Expire(Printable):
     """Let a request for approval lapse."""
 
     action: str
@@ -144,8 +145,8 @@ class Expire:
     not_before: int
 
 
-@frozen
-class StartAction:
+@frozen(repr=False)
+class StartAction(Printable):
     """Make an attempt."""
 
     action: str
@@ -153,24 +154,24 @@ class StartAction:
     not_before: int | None = None
 
 
-@frozen
-class QueryAction:
+@frozen(repr=False)
+class QueryAction(Printable):
     """Ask the tool's query whether an attempt took place."""
 
     action: str
     attempt: int
 
 
-@frozen
-class AbortAction:
+@frozen(repr=False)
+class AbortAction(Printable):
     """The run is being cancelled: stop an attempt that is under way."""
 
     action: str
     attempt: int
 
 
-@frozen
-class PauseChild:
+@frozen(repr=False)
+class PauseChild(Printable):
     """The run is paused, or goes on again: so shall the run that a call began."""
 
     action: str
@@ -178,16 +179,16 @@ class PauseChild:
     paused: bool
 
 
-@frozen
-class CancelChild:
+@frozen(repr=False)
+class CancelChild(Printable):
     """The run is being cancelled: so shall be the run that a call began."""
 
     action: str
     run: str
 
 
-@frozen
-class Close:
+@frozen(repr=False)
+class Close(Printable):
     """Give a call its receipt without (another) attempt."""
 
     action: str
@@ -197,8 +198,8 @@ class Close:
     text: str
 
 
-@frozen
-class Doubt:
+@frozen(repr=False)
+class Doubt(Printable):
     """Record that nobody knows whether the call took place."""
 
     action: str
@@ -206,23 +207,23 @@ class Doubt:
     text: str
 
 
-@frozen
-class CheckOutput:
+@frozen(repr=False)
+class CheckOutput(Printable):
     """Read the output out of a reply and check it."""
 
     index: int
 
 
-@frozen
-class Reject:
+@frozen(repr=False)
+class Reject(Printable):
     """The reply does not end the run, because something is missing."""
 
     index: int
     text: str
 
 
-@frozen
-class Refuse:
+@frozen(repr=False)
+class Refuse(Printable):
     """Record that something must not be spent, because of a limit of the run's own.
 
     Attributes:
@@ -238,8 +239,8 @@ class Refuse:
     not_before: int | None = None
 
 
-@frozen
-class Warn:
+@frozen(repr=False)
+class Warn(Printable):
     """Tell the model that something is running out."""
 
     resource: Resource
@@ -248,23 +249,23 @@ class Warn:
     not_before: int | None = None
 
 
-@frozen
-class Succeed:
+@frozen(repr=False)
+class Succeed(Printable):
     """The last reply is the output, or the result of the call named ``source``."""
 
     source: str | None = None
 
 
-@frozen
-class Fail:
+@frozen(repr=False)
+class Fail(Printable):
     """The run cannot go on."""
 
     kind: FailureKind
     message: str
 
 
-@frozen
-class EndCancelled:
+@frozen(repr=False)
+class EndCancelled(Printable):
     """End the run, as was asked."""
 
 

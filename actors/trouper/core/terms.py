@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.limits import Limits as Limits
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 FailureKind: TypeAlias = Literal[
     "model",
@@ -25,8 +25,8 @@ FailureKind: TypeAlias = Literal[
 """Why a run failed; `RunFailed` says what each means."""
 
 
-@frozen
-class Principal:
+@frozen(repr=False)
+class Principal(Printable):
     """Who did something.
 
     Attributes:
@@ -42,8 +42,8 @@ class Principal:
     assurance: Literal["asserted", "authenticated", "signed"] = "asserted"
 
 
-@frozen
-class Requirement:
+@frozen(repr=False)
+class Requirement(Printable):
     """Evidence without which a run may not succeed: receipts of calls that did what was asked.
 
     Attributes:
@@ -55,8 +55,8 @@ class Requirement:
     count: int = 1
 
 
-@frozen
-class Terms:
+@frozen(repr=False)
+class Terms(Printable):
     """What the rules must know of an agent's definition; pinned in the run's own stream.
 
     Attributes:
@@ -84,8 +84,8 @@ NO_TERMS: Final = Terms()
 """Of an agent that has no more than instructions, tools and a model."""
 
 
-@frozen
-class AskedCall:
+@frozen(repr=False)
+class AskedCall(Printable):
     """A call as the model asked for it, raw."""
 
     name: str

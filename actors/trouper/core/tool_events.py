@@ -6,20 +6,20 @@ from typing import Literal
 
 from attrs import frozen
 
-from trouper_journal import Content, event
+from trouper_journal import Content, Printable, event
 
 
 @event("action.authorized", schema=1, driver=True)
-@frozen
-class ActionAuthorized:
+@frozen(repr=False)
+class ActionAuthorized(Printable):
     """The ``authorize`` callbacks were asked about a call, and let it run."""
 
     action: str
 
 
 @event("tools.bound", schema=1, driver=True)
-@frozen
-class ToolsBound:
+@frozen(repr=False)
+class ToolsBound(Printable):
     """The agent chose the tools of a model call.
 
     Attributes:
@@ -36,8 +36,8 @@ class ToolsBound:
 
 
 @event("action.denied", schema=1, driver=True)
-@frozen
-class ActionDenied:
+@frozen(repr=False)
+class ActionDenied(Printable):
     """A call may not run.
 
     Attributes:

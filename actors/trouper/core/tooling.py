@@ -7,9 +7,11 @@ from typing import Final, Literal
 
 from attrs import frozen
 
+from trouper_journal import Printable
 
-@frozen
-class Denial:
+
+@frozen(repr=False)
+class Denial(Printable):
     """Why a call may not run.
 
     Attributes:
@@ -23,8 +25,8 @@ class Denial:
     reason: str = ""
 
 
-@frozen
-class Tooling:
+@frozen(repr=False)
+class Tooling(Printable):
     """What a run may use.
 
     Attributes:

@@ -11,6 +11,7 @@ from attrs import frozen
 from trouper.core.conversation import AI, Message, Usage, Value
 from trouper.core.hook_ops import POINTS, Op, Point
 from trouper.models import Model
+from trouper_journal import Printable
 
 Asked: TypeAlias = Op | Sequence[Op] | None
 """What a hook's method returns: nothing, one operation, or several in order."""
@@ -18,8 +19,8 @@ Asked: TypeAlias = Op | Sequence[Op] | None
 NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 
 
-@frozen
-class View:
+@frozen(repr=False)
+class View(Printable):
     """A run as a hook sees it, to read only.
 
     Attributes:
@@ -44,8 +45,8 @@ class View:
     passed: Mapping[str, int]
 
 
-@frozen
-class Call:
+@frozen(repr=False)
+class Call(Printable):
     """A call that the model asked for.
 
     Attributes:
@@ -59,8 +60,8 @@ class Call:
     arguments: Mapping[str, Value] | None
 
 
-@frozen
-class CallResult:
+@frozen(repr=False)
+class CallResult(Printable):
     """How a call ended.
 
     Attributes:
@@ -72,8 +73,8 @@ class CallResult:
     text: str
 
 
-@frozen
-class ModelFailure:
+@frozen(repr=False)
+class ModelFailure(Printable):
     """An attempt at a model call that brought no reply.
 
     Attributes:

@@ -27,6 +27,7 @@ from trouper.kit._mailbox import Mailbox, Slot
 from trouper.kit._messages import Reason, Terminated
 from trouper.kit._owned import OwnedNursery, StartSoon
 from trouper.kit._supervision import Action, Escalate, Restart, Supervision, next_action, recent
+from trouper_journal import Printable
 
 logger = logging.getLogger("trouper.kit")
 
@@ -65,8 +66,8 @@ class Supervisor(Protocol):
         ...
 
 
-@attrs.define
-class Counters:
+@attrs.define(repr=False)
+class Counters(Printable):
     """What a system counts over all its actors."""
 
     spawned: int = 0
@@ -74,8 +75,8 @@ class Counters:
     restarts: int = 0
 
 
-@attrs.frozen
-class Surroundings:
+@attrs.frozen(repr=False)
+class Surroundings(Printable):
     """What all cells of a system share.
 
     Attributes:

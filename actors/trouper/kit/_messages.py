@@ -6,6 +6,8 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from trouper_journal import Printable
+
 R_co = TypeVar("R_co", covariant=True)
 
 Reason: TypeAlias = Literal["stopped", "failed", "cancelled"]
@@ -21,8 +23,8 @@ class Request(Generic[R_co]):
     __slots__ = ()
 
 
-@attrs.frozen
-class Terminated:
+@attrs.frozen(repr=False)
+class Terminated(Printable):
     """News that a watched actor has ended; a restart is no end.
 
     Attributes:

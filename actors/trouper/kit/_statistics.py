@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 
 from trouper.kit._lifecycle import State
+from trouper_journal import Printable
 
 
-@attrs.frozen(kw_only=True)
-class ActorStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class ActorStatistics(Printable):
     """One actor at one moment.
 
     Attributes:
@@ -36,8 +37,8 @@ class ActorStatistics:
     children: int
 
 
-@attrs.frozen(kw_only=True)
-class SystemStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class SystemStatistics(Printable):
     """All actors of a system at one moment.
 
     Attributes:
@@ -57,8 +58,8 @@ class SystemStatistics:
     restarts: int
 
 
-@attrs.frozen(kw_only=True)
-class TreeNode:
+@attrs.frozen(kw_only=True, repr=False)
+class TreeNode(Printable):
     """An actor, or the system itself, in ``ActorSystem.tree()``.
 
     Attributes:

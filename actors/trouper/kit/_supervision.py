@@ -8,31 +8,33 @@ from typing import Final, Literal, TypeAlias
 import attrs
 from attrs.validators import ge, gt, in_
 
+from trouper_journal import Printable
+
 NANOSECONDS: Final = 1_000_000_000
 
 
-@attrs.frozen
-class Restart:
+@attrs.frozen(repr=False)
+class Restart(Printable):
     """Make a new instance after ``delay`` seconds; the mailbox is kept."""
 
     delay: float
 
 
-@attrs.frozen
-class Stop:
+@attrs.frozen(repr=False)
+class Stop(Printable):
     """The actor ends as failed; its supervisor goes on."""
 
 
-@attrs.frozen
-class Escalate:
+@attrs.frozen(repr=False)
+class Escalate(Printable):
     """The actor ends as failed, and so its supervisor fails with that cause."""
 
 
 Action: TypeAlias = Restart | Stop | Escalate
 
 
-@attrs.frozen(kw_only=True)
-class Supervision:
+@attrs.frozen(kw_only=True, repr=False)
+class Supervision(Printable):
     """How a supervisor treats the failures of one child.
 
     The n-th restart within ``period`` waits ``first_delay * 2 ** (n - 1)`` seconds, at most ``max_delay``.

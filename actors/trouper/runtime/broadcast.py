@@ -14,13 +14,14 @@ from attrs import frozen
 
 from trouper.core.conversation import Value
 from trouper.core.exchange import Chunk, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from trouper_journal import Printable
 
 CHILD: Final = "~"
 """Stands between a run's id and the action that began a run below it."""
 
 
-@frozen
-class TextPiece:
+@frozen(repr=False)
+class TextPiece(Printable):
     """The next piece of a reply's text.
 
     Attributes:
@@ -36,8 +37,8 @@ class TextPiece:
     text: str
 
 
-@frozen
-class ReasoningPiece:
+@frozen(repr=False)
+class ReasoningPiece(Printable):
     """The next piece of the reasoning that the provider discloses; attributes as for `TextPiece`."""
 
     run: str
@@ -46,8 +47,8 @@ class ReasoningPiece:
     text: str
 
 
-@frozen
-class RefusalPiece:
+@frozen(repr=False)
+class RefusalPiece(Printable):
     """The next piece of a refusal; attributes as for `TextPiece`."""
 
     run: str
@@ -56,8 +57,8 @@ class RefusalPiece:
     text: str
 
 
-@frozen
-class CallPiece:
+@frozen(repr=False)
+class CallPiece(Printable):
     """The next piece of a tool call; attributes as for `TextPiece`, and these.
 
     Attributes:
@@ -74,8 +75,8 @@ class CallPiece:
     arguments: str = ""
 
 
-@frozen
-class ToolProgress:
+@frozen(repr=False)
+class ToolProgress(Printable):
     """A tool tells how far its work has come.
 
     Attributes:
@@ -95,8 +96,8 @@ ModelPiece: TypeAlias = TextPiece | ReasoningPiece | RefusalPiece | CallPiece
 Piece: TypeAlias = ModelPiece | ToolProgress
 
 
-@frozen
-class Told:
+@frozen(repr=False)
+class Told(Printable):
     """Something that was just recorded, or read, in a run's stream."""
 
     run: str

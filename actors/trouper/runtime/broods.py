@@ -11,9 +11,11 @@ from typing import final
 
 from attrs import define, field
 
+from trouper_journal import Printable
 
-@define(eq=False)
-class _Brood:
+
+@define(eq=False, repr=False)
+class _Brood(Printable):
     """The children of a run that are under way.
 
     Attributes:

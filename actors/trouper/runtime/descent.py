@@ -7,11 +7,11 @@ from attrs import frozen
 from trouper.core.events import RunSubmitted
 from trouper.core.family import parent_of
 from trouper.errors import JournalCorrupt, UnknownEvent
-from trouper_journal import Journal
+from trouper_journal import Journal, Printable
 
 
-@frozen
-class ChildRun:
+@frozen(repr=False)
+class ChildRun(Printable):
     """A run that a sub-agent's call began, at any depth.
 
     Attributes:

@@ -21,7 +21,7 @@ from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMess
 from trouper.runtime.receipts import Receipts
 from trouper.runtime.rulebook import RuleBook
 from trouper.tools import Authorize, StateKeys
-from trouper_journal import Journal
+from trouper_journal import Journal, Printable
 
 
 def _check_policy(_: object, attribute: Attribute[str], value: object) -> None:
@@ -29,8 +29,8 @@ def _check_policy(_: object, attribute: Attribute[str], value: object) -> None:
         raise DefinitionError(f"drift, {attribute.name}: {value!r} is neither 'wait' nor 'adopt'")
 
 
-@frozen
-class DriftPolicy:
+@frozen(repr=False)
+class DriftPolicy(Printable):
     """What to do when an agent is not defined as it was when a run began.
 
     Attributes:
@@ -108,8 +108,8 @@ def further_model(agent: str, model: str) -> str:
     return f"{agent}:{model}" if model else agent
 
 
-@define(eq=False)
-class Desk:
+@define(eq=False, repr=False)
+class Desk(Printable):
     """The shared surroundings of a runtime's actors.
 
     Attributes:

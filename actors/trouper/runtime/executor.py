@@ -41,7 +41,7 @@ from trouper.tools import (
     call_tool,
     shown,
 )
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 # A query that hangs must not keep a cancelled run from its end.
 _QUERY_LIMIT = 30.0
@@ -50,8 +50,8 @@ _QUERY_LIMIT = 30.0
 _THREADS = 40
 
 
-@define(eq=False)
-class _Attempt:
+@define(eq=False, repr=False)
+class _Attempt(Printable):
     """An attempt that is under way, or whose outcome is not durable yet, or that goes on though it was given up."""
 
     attempt: int

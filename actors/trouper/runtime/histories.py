@@ -16,7 +16,7 @@ from trouper.core.evolve_session import lead_of
 from trouper.core.history import Piece, Segment, ref_digest, segment_of, stretch
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownRun
-from trouper_journal import Journal
+from trouper_journal import Journal, Printable
 
 _PAGE = 500
 # A journal that somebody made up could name histories in a circle.
@@ -45,8 +45,8 @@ async def run_state(journal: Journal, run: str, version: int | None = None) -> R
     return state
 
 
-@define(eq=False)
-class Histories:
+@define(eq=False, repr=False)
+class Histories(Printable):
     """Reads what runs start from. What a reference names never changes, so that it is read once and kept.
 
     Attributes:

@@ -40,15 +40,15 @@ from trouper.runtime.protocol import Hooked
 from trouper.runtime.tasks import check_message
 from trouper.tools import to_value
 from trouper.tools._outcomes import described, is_fatal, our_cancellation, outcome_types
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 
 class HookError(TrouperError):
     """A hook raised, took too long, or asked for what cannot be done."""
 
 
-@define(eq=False)
-class HookCalls:
+@define(eq=False, repr=False)
+class HookCalls(Printable):
     """The hooks of one point, being called.
 
     Attributes:

@@ -11,10 +11,11 @@ from trouper.core.state import RunState
 from trouper.errors import ArgumentsError
 from trouper.hooks import Call, CallResult, ModelFailure, View
 from trouper.tools import parse_arguments, view
+from trouper_journal import Printable
 
 
-@define(eq=False)
-class Scene:
+@define(eq=False, repr=False)
+class Scene(Printable):
     """What the methods of one point are given, which changes with what hooks ask for."""
 
     point: Point

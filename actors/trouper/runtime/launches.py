@@ -10,11 +10,11 @@ from attrs import frozen
 
 from trouper.core.steps import RunHook
 from trouper.tools import Tool
-from trouper_journal import Write
+from trouper_journal import Printable, Write
 
 
-@frozen
-class SendRequest:
+@frozen(repr=False)
+class SendRequest(Printable):
     """Send the conversation, as it is in the state after the commit."""
 
     index: int
@@ -23,15 +23,15 @@ class SendRequest:
     model: str = ""
 
 
-@frozen
-class SendSummary:
+@frozen(repr=False)
+class SendSummary(Printable):
     """Ask for a summary of what a turn is not handed any more."""
 
     attempt: int
 
 
-@frozen
-class CallTool:
+@frozen(repr=False)
+class CallTool(Printable):
     """Make an attempt at an action, or ask its query."""
 
     action: str
@@ -41,20 +41,20 @@ class CallTool:
     query: bool = False
 
 
-@frozen
-class CallHooks:
+@frozen(repr=False)
+class CallHooks(Printable):
     """Call the hooks of a point."""
 
     step: RunHook
 
 
-@frozen
-class StopModel:
+@frozen(repr=False)
+class StopModel(Printable):
     """Stop waiting for a reply."""
 
 
-@frozen
-class StopTool:
+@frozen(repr=False)
+class StopTool(Printable):
     """Cancel an attempt."""
 
     action: str
@@ -68,8 +68,8 @@ NO_REQUIREMENTS: Final[Mapping[str, int]] = MappingProxyType({})
 """Of what rests on no other stream."""
 
 
-@frozen
-class Plan:
+@frozen(repr=False)
+class Plan(Printable):
     """What a step comes to.
 
     Attributes:

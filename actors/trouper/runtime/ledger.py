@@ -19,6 +19,7 @@ from trouper.core.family import parent_of, root_of
 from trouper.core.limits import Limits, Resource
 from trouper.core.spending import bound
 from trouper.core.state import RunState
+from trouper_journal import Printable
 
 Load: TypeAlias = Callable[[str], Awaitable[RunState]]
 """Folds a run by its id."""
@@ -39,8 +40,8 @@ def lineage(run: str) -> Iterator[str]:
         run = parent_of(run)
 
 
-@frozen
-class Asked:
+@frozen(repr=False)
+class Asked(Printable):
     """What a run wants to spend.
 
     Attributes:
@@ -58,8 +59,8 @@ class Asked:
     extra: bool = False
 
 
-@define(eq=False)
-class _Account:
+@define(eq=False, repr=False)
+class _Account(Printable):
     """What a run has spent.
 
     Attributes:

@@ -25,10 +25,11 @@ from trouper.runtime.protocol import (
     ReplySettled,
 )
 from trouper.tools._outcomes import is_fatal, our_cancellation, outcome_types
+from trouper_journal import Printable
 
 
-@define(eq=False)
-class _Call:
+@define(eq=False, repr=False)
+class _Call(Printable):
     index: int
     attempt: int
     deliver: Deliver

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from trouper.core.state import Action, RunState
-from trouper_journal import Value
+from trouper_journal import Printable, Value
 
 
-@frozen
-class PendingApproval:
+@frozen(repr=False)
+class PendingApproval(Printable):
     """A call that waits for a person.
 
     Attributes:

@@ -19,11 +19,11 @@ from trouper.runtime.commands import Commands, PendingApproval
 from trouper.runtime.desk import Desk
 from trouper.runtime.stage import Stage
 from trouper.runtime.tasks import principal
-from trouper_journal import Journal, Value
+from trouper_journal import Journal, Printable, Value
 
 
-@define(eq=False)
-class Controls:
+@define(eq=False, repr=False)
+class Controls(Printable):
     """The part of a runtime that people have to do with; each command has the run look at once at what it was told."""
 
     journal: Journal

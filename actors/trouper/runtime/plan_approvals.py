@@ -21,11 +21,11 @@ from trouper.runtime.launches import NO_REQUIREMENTS, Plan
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.tools import Tool
-from trouper_journal import Value, Write
+from trouper_journal import Printable, Value, Write
 
 
-@frozen
-class Leave:
+@frozen(repr=False)
+class Leave(Printable):
     """Whether a call may run, and on what grounds.
 
     Attributes:
@@ -44,8 +44,8 @@ class Leave:
         return wording.refused(self.ruling.reason) if self.ruling.gate == "refused" else None
 
 
-@frozen
-class Gatekeeper:
+@frozen(repr=False)
+class Gatekeeper(Printable):
     """Finds out who must agree to the calls of one run's agent."""
 
     desk: Desk

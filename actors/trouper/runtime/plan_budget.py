@@ -23,12 +23,13 @@ from trouper.core.state import RunState
 from trouper.runtime.desk import Desk
 from trouper.runtime.ledger import BELOW, Asked, Ledger
 from trouper.runtime.plan_output import offered
+from trouper_journal import Printable
 
 _NO_LIMITS = Limits()
 
 
-@frozen
-class SpendPlanner:
+@frozen(repr=False)
+class SpendPlanner(Printable):
     """Plans the spending of one run.
 
     Attributes:

@@ -32,11 +32,11 @@ from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.runtime.plan_session import TurnPlanner
 from trouper.sub_agents import SubAgent
 from trouper.tools import defaults_of, misfits
-from trouper_journal import Write
+from trouper_journal import Printable, Write
 
 
-@frozen
-class Planner:
+@frozen(repr=False)
+class Planner(Printable):
     """Plans the steps of one run's agent.
 
     Attributes:

@@ -19,17 +19,18 @@ from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
 from trouper.kit import Request
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
+from trouper_journal import Printable
 
 # ---- to an agent
 
 
-@frozen
-class Wake:
+@frozen(repr=False)
+class Wake(Printable):
     """There is news in the run's stream: read it."""
 
 
-@frozen
-class Ring:
+@frozen(repr=False)
+class Ring(Printable):
     """An agent's own bell: something was delivered."""
 
 
@@ -42,8 +43,8 @@ SUMMARY: Final = -1
 """The index of the model call that brings a summary: not one of the run's own."""
 
 
-@frozen
-class Generate:
+@frozen(repr=False)
+class Generate(Printable):
     """Make one attempt at one model call."""
 
     run: str
@@ -55,20 +56,20 @@ class Generate:
     deliver: Deliver
 
 
-@frozen
-class Abandon:
+@frozen(repr=False)
+class Abandon(Printable):
     """Stop waiting for the replies of a run; nothing is delivered."""
 
     run: str
 
 
-@frozen
-class AbandonAll:
+@frozen(repr=False)
+class AbandonAll(Printable):
     """The runtime stops: cancel the calls; each is delivered as lost."""
 
 
-@frozen
-class ReplySettled:
+@frozen(repr=False)
+class ReplySettled(Printable):
     """The reply of this attempt is durable; forget it."""
 
     run: str
@@ -76,8 +77,8 @@ class ReplySettled:
     attempt: int
 
 
-@frozen
-class Held:
+@frozen(repr=False)
+class Held(Printable):
     """What is still held of an attempt that an agent asks about after a restart of its own.
 
     Attributes:
@@ -105,8 +106,8 @@ ModelMessage: TypeAlias = Generate | Abandon | AbandonAll | ReplySettled | Calli
 # ---- to an executor
 
 
-@frozen
-class Execute:
+@frozen(repr=False)
+class Execute(Printable):
     """Make one attempt at one action."""
 
     run: str
@@ -120,8 +121,8 @@ class Execute:
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen
-class Query:
+@frozen(repr=False)
+class Query(Printable):
     """Ask the tool's query whether an attempt took place."""
 
     run: str
@@ -135,21 +136,21 @@ class Query:
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen
-class Abort:
+@frozen(repr=False)
+class Abort(Printable):
     """Cancel what is under way for an action; its outcome is delivered as ever."""
 
     run: str
     action: str
 
 
-@frozen
-class AbortAll:
+@frozen(repr=False)
+class AbortAll(Printable):
     """The runtime stops: cancel what is under way."""
 
 
-@frozen
-class Settled:
+@frozen(repr=False)
+class Settled(Printable):
     """The outcome of this attempt is durable; forget it."""
 
     run: str
@@ -185,8 +186,8 @@ ApproverMessage: TypeAlias = Consider
 # ---- what is delivered to an agent
 
 
-@frozen
-class Replied:
+@frozen(repr=False)
+class Replied(Printable):
     """A model call came to an end: with a reply, with an error in its place, or (neither) lost with the runtime."""
 
     index: int
@@ -195,8 +196,8 @@ class Replied:
     error: Exception | None = None
 
 
-@frozen
-class Acted:
+@frozen(repr=False)
+class Acted(Printable):
     """An attempt at an action came to an end.
 
     Attributes:
@@ -224,8 +225,8 @@ class Acted:
     timer: Timer | None = None
 
 
-@frozen
-class Answered:
+@frozen(repr=False)
+class Answered(Printable):
     """A tool's query answered."""
 
     action: str
@@ -237,8 +238,8 @@ class Answered:
     shown: Shown | None = None
 
 
-@frozen
-class Hooked:
+@frozen(repr=False)
+class Hooked(Printable):
     """The hooks of one point were called.
 
     Attributes:

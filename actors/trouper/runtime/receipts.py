@@ -10,11 +10,11 @@ from attrs import define, field, frozen
 
 from trouper.core import events as ev
 from trouper.core.conversation import Value
-from trouper_journal import Journal, canonical
+from trouper_journal import Journal, Printable, canonical
 
 
-@frozen
-class Receipt:
+@frozen(repr=False)
+class Receipt(Printable):
     """How a call of another run ended.
 
     Attributes:
@@ -26,8 +26,8 @@ class Receipt:
     event: ev.ActionReceipted
 
 
-@define(eq=False)
-class Receipts:
+@define(eq=False, repr=False)
+class Receipts(Printable):
     """How the calls of forked runs ended, by tool and arguments; read once, and kept for a while.
 
     Attributes:

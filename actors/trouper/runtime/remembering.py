@@ -14,11 +14,11 @@ from trouper.core.rules import may_add
 from trouper.core.state import Action, RunState
 from trouper.errors import ApprovalError, InvalidValue
 from trouper.runtime.rulebook import RuleBook
-from trouper_journal import Value, Write, canonical
+from trouper_journal import Printable, Value, Write, canonical
 
 
-@frozen
-class Remembered:
+@frozen(repr=False)
+class Remembered(Printable):
     """An approval that reaches further than its call.
 
     Attributes:

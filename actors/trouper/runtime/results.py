@@ -27,6 +27,7 @@ from trouper.errors import (
     StepLimitExceeded,
 )
 from trouper.tools import NO_STATE
+from trouper_journal import Printable
 
 _ERRORS: Mapping[str, type[RunError]] = {
     "deadline": DeadlineExceeded,
@@ -37,8 +38,8 @@ _ERRORS: Mapping[str, type[RunError]] = {
 }
 
 
-@frozen
-class RunResult:
+@frozen(repr=False)
+class RunResult(Printable):
     """A run as it stands or ended.
 
     Attributes:

@@ -22,7 +22,7 @@ from trouper.runtime.domains import domain_of
 from trouper.runtime.sessions import standing_of, stream_of
 from trouper.runtime.submitting import known
 from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
-from trouper_journal import Journal, Key, Write
+from trouper_journal import Journal, Key, Printable, Write
 
 SUPERSEDED = "superseded by a new message"
 """Why a call was denied that waited for a person when a message came that supersedes it."""
@@ -51,8 +51,8 @@ class Sender(Protocol):
         ...
 
 
-@define(eq=False)
-class Lines:
+@define(eq=False, repr=False)
+class Lines(Printable):
     """Lets the tasks of one process send to a session one after another.
 
     Other processes may send as well: what decides is the journal. Tasks that would only get into each other's way, and

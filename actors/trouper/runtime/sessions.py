@@ -20,14 +20,14 @@ from trouper.core.state import RunPhase, RunState
 from trouper.core.status import status
 from trouper.errors import InvalidValue, JournalCorrupt, SessionError, UnknownSession
 from trouper.runtime.histories import Histories, run_state
-from trouper_journal import Journal, Write
+from trouper_journal import Journal, Printable, Write
 
 _PAGE = 50
 _LONGEST_ID = 200
 
 
-@frozen
-class TurnView:
+@frozen(repr=False)
+class TurnView(Printable):
     """A turn of a session.
 
     Attributes:
@@ -44,8 +44,8 @@ class TurnView:
     version: int = 0
 
 
-@frozen
-class SessionView:
+@frozen(repr=False)
+class SessionView(Printable):
     """A session as it stands.
 
     Attributes:

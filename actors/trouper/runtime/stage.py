@@ -24,10 +24,11 @@ from trouper.runtime.company import Company
 from trouper.runtime.desk import Desk
 from trouper.runtime.protocol import AgentMessage, Wake
 from trouper.runtime.watch import Watch
+from trouper_journal import Printable
 
 
-@define(eq=False)
-class _Live:
+@define(eq=False, repr=False)
+class _Live(Printable):
     """A run in memory; ``agent`` comes a moment after the decision to put it there.
 
     Attributes:
@@ -44,16 +45,16 @@ class _Live:
     alarm: int | None = None
 
 
-@frozen
-class _Stuck:
+@frozen(repr=False)
+class _Stuck(Printable):
     """A run that this process could not drive, as of a version; news of a later one is another try."""
 
     error: Exception
     version: int
 
 
-@define(eq=False)
-class _Waiter:
+@define(eq=False, repr=False)
+class _Waiter(Printable):
     done: trio.Event = field(factory=trio.Event)
     state: RunState | None = None
     error: Exception | None = None

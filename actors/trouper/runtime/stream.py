@@ -25,13 +25,13 @@ from trouper.runtime.broadcast import (
     Told,
     ToolProgress,
 )
-from trouper_journal import Journal
+from trouper_journal import Journal, Printable
 
 _PAGE = 200
 
 
-@frozen
-class Recorded:
+@frozen(repr=False)
+class Recorded(Printable):
     """An event that is in the journal for good.
 
     Attributes:
@@ -47,8 +47,8 @@ class Recorded:
     messages: tuple[Message, ...] = ()
 
 
-@frozen
-class Superseded:
+@frozen(repr=False)
+class Superseded(Printable):
     """An attempt at a model call brought no reply: the pieces that came of it are void.
 
     Attributes:
@@ -62,16 +62,16 @@ class Superseded:
     attempt: int
 
 
-@frozen
-class Skipped:
+@frozen(repr=False)
+class Skipped(Printable):
     """This listener was too slow for so many pieces; nothing that was recorded is missing."""
 
     run: str
     pieces: int
 
 
-@frozen
-class Ended:
+@frozen(repr=False)
+class Ended(Printable):
     """The run is over; nothing follows.
 
     Attributes:

@@ -16,14 +16,14 @@ from trouper.core.events import Limits, Principal
 from trouper.core.state import RunState
 from trouper.errors import InvalidValue
 from trouper.tools import to_value
-from trouper_journal import Value, check_value, content_digest
+from trouper_journal import Printable, Value, check_value, content_digest
 
 SALT = 32
 """Bytes of a run's salt."""
 
 
-@frozen
-class Submission:
+@frozen(repr=False)
+class Submission(Printable):
     """What came of a submit.
 
     Attributes:
@@ -63,8 +63,8 @@ def _grants(given: object) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-@frozen
-class SubmitOptions:
+@frozen(repr=False)
+class SubmitOptions(Printable):
     """When an agent is to do what is asked, and under which conditions.
 
     Attributes:
@@ -86,8 +86,8 @@ class SubmitOptions:
     grants: tuple[str, ...] = field(default=(), converter=_grants, kw_only=True)
 
 
-@frozen
-class Task:
+@frozen(repr=False)
+class Task(Printable):
     """What is asked of an agent.
 
     Attributes:

@@ -10,6 +10,7 @@ import trio
 from attrs import field, frozen
 
 from trouper.core.conversation import Value
+from trouper_journal import Printable
 
 Json: TypeAlias = Mapping[str, Value]
 
@@ -21,8 +22,8 @@ def tc(id: str | None, name: str, arguments: Value) -> dict[str, Value]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-@frozen
-class Reply:
+@frozen(repr=False)
+class Reply(Printable):
     """A reply: sent whole, or in pieces where the request asks for a stream.
 
     Attributes:
@@ -40,8 +41,8 @@ class Reply:
     fields: Json = field(factory=dict)
 
 
-@frozen
-class Chunks:
+@frozen(repr=False)
+class Chunks(Printable):
     """A streamed reply, piece by piece, whatever the request asks for.
 
     Attributes:
@@ -59,8 +60,8 @@ class Chunks:
     cut: bool = False
 
 
-@frozen
-class Status:
+@frozen(repr=False)
+class Status(Printable):
     """An answer with this HTTP status.
 
     Attributes:
@@ -74,21 +75,21 @@ class Status:
     headers: Mapping[str, str] = field(factory=dict)
 
 
-@frozen
-class Raw:
+@frozen(repr=False)
+class Raw(Printable):
     """A body of any bytes with status 200."""
 
     body: bytes
     content_type: str = "application/json"
 
 
-@frozen
-class Drop:
+@frozen(repr=False)
+class Drop(Printable):
     """No answer: the connection is closed."""
 
 
-@frozen
-class Wait:
+@frozen(repr=False)
+class Wait(Printable):
     """Another answer, after an event is set.
 
     Attributes:

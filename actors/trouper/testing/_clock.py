@@ -9,18 +9,20 @@ from contextlib import contextmanager
 import trio
 from attrs import define, field
 
+from trouper_journal import Printable
+
 _START = 1_767_225_600_000_000_000
 _SECOND = 1_000_000_000
 
 
-@define(eq=False)
-class _Limit:
+@define(eq=False, repr=False)
+class _Limit(Printable):
     moment: int | float
     scope: trio.CancelScope
 
 
-@define(eq=False)
-class ManualClock:
+@define(eq=False, repr=False)
+class ManualClock(Printable):
     """Time that stands still until `advance` moves it: a `trouper.Clock` for tests of what happens later.
 
     Wall clock and monotonic clock are one here. A journal opened with this clock looks for other processes' commits

@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import ArgumentsError
+from trouper_journal import Printable
 
 from ._outcomes import described, is_fatal, outcome_types
 from ._results import MAX_BITS, MAX_DEPTH
@@ -149,8 +150,8 @@ def _kind(value: object) -> str:
             return "an array"
 
 
-@frozen
-class Problem:
+@frozen(repr=False)
+class Problem(Printable):
     """One thing that is wrong with arguments: where, and what."""
 
     path: str
@@ -165,8 +166,8 @@ class Check(Protocol):
         ...
 
 
-@frozen
-class Reader:
+@frozen(repr=False)
+class Reader(Printable):
     """Turns a call's arguments into what the function takes.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from attrs import frozen
 
 from trouper._clock import Clock
+from trouper_journal import Printable
 
 from ._outcomes import described, is_fatal, our_cancellation, outcome_types
 
@@ -19,8 +20,8 @@ _S = TypeVar("_S")
 _A = TypeVar("_A")
 
 
-@frozen
-class Unanswered:
+@frozen(repr=False)
+class Unanswered(Printable):
     """A callback brought no answer.
 
     Attributes:

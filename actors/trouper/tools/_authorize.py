@@ -12,12 +12,13 @@ from trouper._clock import Clock
 from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
+from trouper_journal import Printable
 
 from ._asking import Unanswered, ask
 
 
-@frozen
-class Denied:
+@frozen(repr=False)
+class Denied(Printable):
     """An ``authorize`` callback's answer: the call may not run.
 
     Attributes:
@@ -27,8 +28,8 @@ class Denied:
     reason: str = ""
 
 
-@frozen
-class AuthorizeRequest:
+@frozen(repr=False)
+class AuthorizeRequest(Printable):
     """A call about which an ``authorize`` callback is asked.
 
     Attributes:

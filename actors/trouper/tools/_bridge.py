@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 import attrs
 import typing_extensions
 
+from trouper_journal import Printable
+
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 
-@attrs.frozen
-class Bridge:
+@attrs.frozen(repr=False)
+class Bridge(Printable):
     """Replaces such types in an annotation by ones that pydantic can read.
 
     Attributes:
@@ -100,8 +102,8 @@ class Bridge:
         return make(annotation.__name__, marked)
 
 
-@attrs.frozen
-class _Field:
+@attrs.frozen(repr=False)
+class _Field(Printable):
     """One argument of a class's constructor."""
 
     name: str
@@ -143,8 +145,8 @@ def _filled(hint: Any, bound: Mapping[object, object]) -> Any:
     return hint[tuple(bound.get(variable, variable) for variable in variables)]
 
 
-@attrs.frozen(eq=False)
-class _FieldsSchema:
+@attrs.frozen(eq=False, repr=False)
+class _FieldsSchema(Printable):
     """Describes a class by its constructor, and builds the object through it."""
 
     bridge: Bridge

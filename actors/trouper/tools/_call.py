@@ -16,6 +16,7 @@ from attrs import define, evolve, field, frozen
 
 from trouper._clock import Clock
 from trouper.core.conversation import Value
+from trouper_journal import Printable
 from trouper_journal._errors import InvalidValue
 
 from ._context import CancelFlag, ToolContext
@@ -38,8 +39,8 @@ def _forget(context: ToolContext, outcome: ToolReturn, /) -> None:
     pass
 
 
-@frozen
-class ToolHost:
+@frozen(repr=False)
+class ToolHost(Printable):
     """What calls need from whoever makes them.
 
     Attributes:
@@ -104,8 +105,8 @@ async def call_tool(
     return await attempt.make(host, tool.options.timeout)
 
 
-@frozen
-class Target:
+@frozen(repr=False)
+class Target(Printable):
     """A function, and what it is called with."""
 
     fn: Callable[..., object]
@@ -330,8 +331,8 @@ class Attempt(Generic[T]):
             return Failed("exception", told(f"it returned what cannot be journaled: {error}", self.redactor))
 
 
-@define(eq=False)
-class _Permit:
+@define(eq=False, repr=False)
+class _Permit(Printable):
     """A place among the threads, taken before the time limit starts to count.
 
     It speaks `trio.CapacityLimiter`'s protocol, whose release Trio calls in the loop when the thread has really ended,

@@ -10,6 +10,7 @@ import trio
 from attrs import define, field, frozen
 
 from trouper.core.conversation import Value
+from trouper_journal import Printable
 
 from ._results import to_value
 
@@ -25,15 +26,15 @@ async def _nobody_listens(value: Value) -> None:  # noqa: ARG001
     await trio.lowlevel.checkpoint()
 
 
-@define(eq=False)
-class CancelFlag:
+@define(eq=False, repr=False)
+class CancelFlag(Printable):
     """Tells a tool that its call shall end. Set by the runtime in its thread, read from any."""
 
     requested: bool = False
 
 
-@frozen
-class ToolContext:
+@frozen(repr=False)
+class ToolContext(Printable):
     """The call that a tool is working on; passed to the parameter that is annotated with this class.
 
     The model neither sees that parameter nor can fill it.

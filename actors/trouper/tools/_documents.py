@@ -10,6 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from trouper.core.conversation import Value
+from trouper_journal import Printable
 
 from ._arguments import READER, Unreadable, check_readable
 
@@ -23,15 +24,15 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOT
 _THOUGHT: Final = "</think>"
 
 
-@frozen
-class Found:
+@frozen(repr=False)
+class Found(Printable):
     """The document."""
 
     value: Value
 
 
-@frozen
-class NotFound:
+@frozen(repr=False)
+class NotFound(Printable):
     """There is none, or more than one.
 
     Attributes:

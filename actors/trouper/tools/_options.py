@@ -11,6 +11,7 @@ from attrs import field, fields_dict, frozen
 from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError
+from trouper_journal import Printable
 
 from ._authorize import Authorize
 from ._retry import Retry
@@ -59,8 +60,8 @@ def _effect(value: Effect | EffectName | None) -> Effect | None:
     return None if value is None else Effect(value)
 
 
-@frozen
-class ToolOptions:
+@frozen(repr=False)
+class ToolOptions(Printable):
     """How a tool is run and guarded.
 
     Attributes:

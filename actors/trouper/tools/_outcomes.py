@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Part, Value
 from trouper.errors import ToolError, TransientError
+from trouper_journal import Printable
 
 from ._redact import Redactor
 from ._timer import Timer
@@ -21,8 +22,8 @@ _LONGEST = 2000
 FailureKind: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "timeout", "cancelled"]
 
 
-@frozen
-class Returned:
+@frozen(repr=False)
+class Returned(Printable):
     """The tool returned.
 
     Attributes:
@@ -40,8 +41,8 @@ class Returned:
     timer: Timer | None = None
 
 
-@frozen
-class Failed:
+@frozen(repr=False)
+class Failed(Printable):
     """The tool did not return, or not in time.
 
     Attributes:

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import DefinitionError, SchemaError
+from trouper_journal import Printable
 from trouper_journal._errors import InvalidValue
 
 from ._arguments import Check, Problem, converted, schema_check
@@ -29,15 +30,15 @@ _WHOLE = "output"
 _SHOWN = 20
 
 
-@frozen
-class Misfit:
+@frozen(repr=False)
+class Misfit(Printable):
     """What is wrong with an output, for a model to read."""
 
     reason: str
 
 
-@frozen
-class Fit:
+@frozen(repr=False)
+class Fit(Printable):
     """An output that fits.
 
     Attributes:
@@ -49,8 +50,8 @@ class Fit:
     typed: object
 
 
-@frozen(eq=False)
-class OutputShape:
+@frozen(eq=False, repr=False)
+class OutputShape(Printable):
     """What an output must be.
 
     Attributes:

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from trouper_journal import Printable
+
 from ._call import Attempt, Target, ToolHost
 from ._context import ToolContext
 from ._outcomes import Failed
@@ -15,8 +17,8 @@ from ._tool import Tool
 from ._tool_result import ToolResult, returned
 
 
-@frozen
-class Found:
+@frozen(repr=False)
+class Found(Printable):
     """A query's answer: the call took place.
 
     Attributes:
@@ -26,13 +28,13 @@ class Found:
     value: object = None
 
 
-@frozen
-class Absent:
+@frozen(repr=False)
+class Absent(Printable):
     """A query's answer: the call did not take place, and will not by itself."""
 
 
-@frozen
-class Unsure:
+@frozen(repr=False)
+class Unsure(Printable):
     """A query's answer: it cannot tell.
 
     Attributes:

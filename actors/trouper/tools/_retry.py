@@ -9,6 +9,7 @@ from typing import Final
 from attrs import Attribute, field, frozen
 
 from trouper.errors import DefinitionError
+from trouper_journal import Printable
 
 _LONGEST: Final = 86_400.0
 
@@ -34,8 +35,8 @@ def _kinds(value: object) -> tuple[type[Exception], ...]:
     return given
 
 
-@frozen
-class Retry:
+@frozen(repr=False)
+class Retry(Printable):
     """How often a call is tried, how long is waited between attempts, and after which errors.
 
     The waits are journaled as moments, so that a restart keeps to them. A `TransientError` is always worth another

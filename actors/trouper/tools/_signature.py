@@ -12,14 +12,15 @@ from typing import cast
 from attrs import frozen
 
 from trouper.errors import DefinitionError, SchemaError
+from trouper_journal import Printable
 
 from ._context import ToolContext
 
 MISSING = inspect.Parameter.empty
 
 
-@frozen
-class Parameter:
+@frozen(repr=False)
+class Parameter(Printable):
     """One parameter that the model fills.
 
     Attributes:
@@ -38,8 +39,8 @@ class Parameter:
         return self.default is MISSING
 
 
-@frozen
-class Signature:
+@frozen(repr=False)
+class Signature(Printable):
     """How a function is to be called.
 
     Attributes:
@@ -181,8 +182,8 @@ def _is_context(annotation: object) -> bool:
     return False
 
 
-@frozen
-class Docstring:
+@frozen(repr=False)
+class Docstring(Printable):
     """What a docstring says.
 
     Attributes:

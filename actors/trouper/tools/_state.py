@@ -14,6 +14,7 @@ from attrs import field, frozen
 from trouper.core.conversation import Value
 from trouper.core.events import StateOp
 from trouper.errors import ArgumentsError, DefinitionError, SchemaError
+from trouper_journal import Printable
 from trouper_journal._errors import InvalidValue
 
 from ._arguments import converted
@@ -33,8 +34,8 @@ _OF = {"append": list, "merge": dict}
 _OPS: Final[dict[str, Literal["set", "append", "merge"]]] = {"replace": "set", "append": "append", "merge": "merge"}
 
 
-@frozen(slots=False, eq=False)
-class StateKey:
+@frozen(slots=False, eq=False, repr=False)
+class StateKey(Printable):
     """A key of a run's named state: ``Agent(state={"notes": StateKey(list[str], reducer="append")})``.
 
     Attributes:

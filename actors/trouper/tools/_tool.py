@@ -14,6 +14,7 @@ from typing_extensions import ParamSpec, TypeVar
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError, SchemaError
+from trouper_journal import Printable
 
 from ._arguments import Reader, parse_arguments, schema_check
 from ._options import Declarations, ToolOptions, read_options
@@ -33,8 +34,8 @@ GateKind: TypeAlias = Literal["none", "always", "predicate"]
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-@frozen
-class Bound:
+@frozen(repr=False)
+class Bound(Printable):
     """A call that fits its tool.
 
     Attributes:
@@ -48,8 +49,8 @@ class Bound:
     values: Mapping[str, object]
 
 
-@frozen
-class Gate:
+@frozen(repr=False)
+class Gate(Printable):
     """Whether a call needs an approval, and why.
 
     Attributes:

@@ -14,6 +14,7 @@ from trouper.core.chat_request import Dialect
 from trouper.core.conversation import Value
 from trouper.errors import ModelError
 from trouper.models import OutputSupport
+from trouper_journal import Printable
 
 from ._failures import blot, describe, told_as_model_errors
 
@@ -28,8 +29,8 @@ def _no_headers() -> dict[str, str]:
     return {}
 
 
-@frozen
-class OpenAIOptions:
+@frozen(repr=False)
+class OpenAIOptions(Printable):
     """How to reach an endpoint, where the usual ways do not do.
 
     Attributes:

@@ -12,11 +12,13 @@ import re
 
 from attrs import frozen
 
+from trouper_journal import Printable
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-@frozen
-class ServerEvent:
+@frozen(repr=False)
+class ServerEvent(Printable):
     """One event.
 
     Attributes:
