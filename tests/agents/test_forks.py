@@ -241,7 +241,7 @@ async def test_from_any_version_of_a_tree_its_parts_are_contained(tmp_path: Path
         before = [await runtime.run(name).events() for name in streams]
         for version in range(1, len(before[0]) + 1):
             for writes in ("block", "simulate"):
-                fork = await run.fork(WhatIf(at=version, writes=writes))  # type: ignore[arg-type]  # one of them
+                fork = await run.fork(WhatIf(at=version, writes=writes))
                 assert (await fork.wait()).output == "done"
                 assert effects == ["a"]
         assert [await runtime.run(name).events() for name in streams] == before
