@@ -6,10 +6,15 @@ import os
 import tempfile
 from pathlib import Path
 
+from hypothesis import settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 _HOME = Path.cwd()
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("whatever the machine", deadline=None)
+settings.load_profile("whatever the machine")
 
 
 def _into_empty_folder(namespace: dict[str, object]) -> None:
