@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -20,20 +20,23 @@ from trouper import (
     ModelError,
     Principal,
     Runtime,
+    RuntimeOptions,
     SubmitOptions,
     ToolContext,
     ToolMessage,
     UnknownRun,
     tool,
 )
-from trouper.core.conversation import Message, ToolSpec, Usage
+from trouper.core.conversation import Message, ToolSpec, Usage, Value
 from trouper.core.events import ModelRequested, ModelResponded, RunSucceeded
 from trouper.core.exchange import Chunk, Finished, ModelConfig, ModelReply, TextDelta
 from trouper.errors import RuntimeStopped, StreamOverrun
 from trouper.streaming import (
     CallPiece,
     Ended,
+    ReasoningPiece,
     Recorded,
+    RefusalPiece,
     RunStream,
     Skipped,
     StreamEvent,
@@ -41,7 +44,7 @@ from trouper.streaming import (
     TextPiece,
     ToolProgress,
 )
-from trouper.testing import ManualClock, ScriptedModel
+from trouper.testing import Chunks, ManualClock, ScriptedModel
 
 
 async def collected(stream: RunStream) -> list[StreamEvent]:
@@ -281,3 +284,43 @@ async def test_what_ended_long_ago_is_told_from_the_journal(tmp_path: Path) -> N
         assert await collected(run.stream(after=versions(events)[-1])) == [Ended(run.id, "succeeded")]
         with pytest.raises(UnknownRun):
             await collected(runtime.run("nobody").stream())
+
+
+async def test_reasoning_and_refusals_come_in_pieces_too(tmp_path: Path) -> None:
+    deltas: list[Mapping[str, Value]] = [
+        {"role": "assistant", "reasoning_content": "Let me "},
+        {"reasoning_content": "see."},
+        {"refusal": "I ca"},
+        {"refusal": "n't."},
+    ]
+    async with office(tmp_path, [Chunks(deltas, finish="stop")], stream=True) as desk, desk.open() as runtime:
+        run = await runtime.submit("desk", "Go.")
+        events = await collected(run.stream())
+        pieces = [event for event in events if isinstance(event, ReasoningPiece | RefusalPiece)]
+        assert pieces == [
+            ReasoningPiece(run.id, 0, 1, "Let me "),
+            ReasoningPiece(run.id, 0, 1, "see."),
+            RefusalPiece(run.id, 0, 1, "I ca"),
+            RefusalPiece(run.id, 0, 1, "n't."),
+        ]
+        (reply,) = [message for message in messages(events) if isinstance(message, AI)]
+        assert (reply.reasoning, reply.refusal, reply.content) == ("Let me see.", "I can't.", None)
+
+
+async def test_an_attempt_that_was_lost_with_the_runtime_is_superseded(tmp_path: Path) -> None:
+    stuck = PieceByPiece(["Half ", "an answer"])
+    stuck.gate = trio.Event()
+    heard: list[StreamEvent] = []
+    options = RuntimeOptions(drain=0.05)
+    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=stuck)], options=options) as runtime:
+        run = await runtime.submit("desk", "Go.")
+        async with run.stream() as stream:
+            while not any(isinstance(event, TextPiece) for event in heard):
+                heard.append(await anext(stream))
+    whole = PieceByPiece(["A whole answer"])
+    async with Runtime.open(tmp_path / "a.db", [Agent("desk", model=whole)]) as runtime:
+        rest = await collected(runtime.run(run.id).stream(after=versions(heard)[-1]))
+    assert heard[-1] == TextPiece(run.id, 0, 1, "Half ")
+    void = rest.index(Superseded(run.id, 0, 1))
+    assert [event.attempt for event in rest[void:] if isinstance(event, TextPiece)] in ([2], [])
+    assert [message.content for message in messages([*heard, *rest])] == ["Go.", "A whole answer"]
