@@ -260,6 +260,31 @@ async def test_cost_is_reckoned_by_the_price_entry_and_journaled(tmp_path: Path)
         assert (result.spent.cost, result.spent.unpriced) == (210, 0)
 
 
+async def test_cost_is_reserved_before_and_never_above_the_limit_over_restarts(tmp_path: Path) -> None:
+    options = RuntimeOptions(prices={"m": PRICE}, drain=0.5)
+    async with office(tmp_path, adding, lambda world: [world.adder()]) as desk:
+        agent = attrs.evolve(desk.agent(limits=Limits(max_cost=1500)), config=ModelConfig(max_tokens=20))
+        async with desk.open(agent, options=options) as runtime:
+            run = await runtime.submit("desk", "Go on.")
+            with pytest.raises(BudgetExceeded, match="limit of 1500") as caught:
+                await run.wait()
+            replies = len(await of(run, ModelResponded))
+            assert replies > 3
+            assert (caught.value.resource, caught.value.limit, caught.value.spent) == ("cost", 1500, 105 * replies)
+            requested = [event.reserve for event in await of(run, ModelRequested)]
+            assert all(reserve is not None and reserve.cost > 20 * 15 for reserve in requested)
+            # No request went out whose reserve did not fit.
+            fitting = [105 * place + reserve.cost for place, reserve in enumerate(requested) if reserve is not None]
+            assert max(fitting) <= 1500
+        async with desk.open(agent, options=options) as runtime:
+            run = runtime.run(run.id)
+            await run.raise_limit(Raise(cost=500), by="maria", reason="worth it")
+            with pytest.raises(BudgetExceeded, match="limit of 2000") as caught:
+                await run.wait()
+            assert len(await of(run, ModelResponded)) > replies
+            assert 105 * len(await of(run, ModelResponded)) == result_of(caught.value).spent.cost <= 2000
+
+
 async def test_without_a_limit_cost_is_reckoned_all_the_same_and_nothing_is_reserved(tmp_path: Path) -> None:
     options = RuntimeOptions(prices={"m": PRICE}, drain=0.5)
     async with office(tmp_path, ["Done."]) as desk, desk.open(options=options) as runtime:

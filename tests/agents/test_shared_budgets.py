@@ -10,7 +10,7 @@ import trio
 from tests.agents.office import AnyTool, World, happened, of, office, until
 from tests.agents.test_sub_agents import agent, answers, scripted
 
-from trouper import Agent, BudgetExceeded, Limits, Raise, RuntimeOptions, TrouperError
+from trouper import Agent, BudgetExceeded, Limits, Price, Raise, RuntimeOptions, TrouperError
 from trouper.core.conversation import Usage
 from trouper.core.events import (
     ActionStarted,
@@ -292,3 +292,30 @@ async def test_what_a_child_did_not_tell_or_lost_counts_against_the_whole(tmp_pa
             assert result.spent.unknown == 2
             assert result.spent.assumed_tokens == ann.assumed_tokens + bob.assumed_tokens
             assert result.spent.tokens == 15 * 3 + result.spent.assumed_tokens
+
+
+async def test_children_share_what_may_be_paid_and_one_without_a_price_is_not_asked(tmp_path: Path) -> None:
+    add = World(tmp_path / "effects").adder()
+    ann, bob, eve = (
+        attrs.evolve(worker(name, add), config=ModelConfig(max_tokens=10)) for name in ("ann", "bob", "eve")
+    )
+    three = calls(call("ann", input="go"), call("bob", input="go"), call("eve", input="go"))
+    top = attrs.evolve(
+        agent("top", three, "Fine.", tools=[each.as_tool() for each in (ann, bob, eve)]),
+        config=ModelConfig(max_tokens=10),
+    )
+    price = Price("p", 1, 10)
+    prices = {f"model-of-{name}": price for name in ("top", "ann", "bob")}
+    limits = Limits(max_cost=900, on_limit="finish")
+    options = RuntimeOptions(prices=prices, drain=0.5)
+    async with office(tmp_path, done=False) as desk, desk.open(top, options=options) as runtime:
+        run = await runtime.submit("top", "go", limits=limits)
+        result = await run.wait()
+        asked = sum(len(scripted(each).requests) for each in (ann, bob))
+        assert asked >= 4
+        assert len(scripted(eve).requests) == 0
+        # The last request comes on top of what the tree may spend.
+        assert result.spent.cost == 60 * (asked + len(scripted(top).requests))
+        assert sum(child.spent.cost for child in result.children) + 60 <= 900
+        (refused,) = await of(runtime.run(f"{run.id}~0.2"), BudgetRefused)
+        assert (refused.resource, refused.unpriced, refused.owner) == ("cost", True, run.id)
