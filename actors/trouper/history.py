@@ -49,7 +49,8 @@ class History(Printable):
         keep_last: How many messages are kept at least, as long as they are within ``max_tokens``.
         summarise: A model that is asked for a summary, which then stands in the place of what is dropped. None to drop
             it without one. A summary that cannot be had in two attempts is done without.
-        count: Estimates the tokens of a message.
+        count: Estimates the tokens of a message. Where it raises, or gives no whole number, `estimate_tokens`
+            is asked.
 
     Raises:
         DefinitionError: Something that is not what it must be.
@@ -63,6 +64,16 @@ class History(Printable):
     def __attrs_post_init__(self) -> None:
         if not callable(self.count):
             raise DefinitionError(f"history, count: {self.count!r} cannot be called")
+
+    def tokens(self, message: Message) -> int:
+        """About how many tokens a message takes."""
+        try:
+            told: object = self.count(message)
+        except Exception:  # noqa: BLE001 -- no estimate of the user's own may hold up a conversation
+            told = None
+        if isinstance(told, int) and not isinstance(told, bool) and told >= 0:
+            return told
+        return estimate_tokens(message)
 
     def to_value(self) -> dict[str, Value]:
         """What enters an agent's definition document."""

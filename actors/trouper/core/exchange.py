@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
-from attrs import field, fields, frozen
+from attrs import Attribute, field, fields, frozen
 
+from trouper.errors import DefinitionError
 from trouper_journal import Printable
 
+from . import config_checks as checks
 from .conversation import AI, Usage, Value
 
 
@@ -38,6 +40,11 @@ class OutputSchema(Printable):
     strict: bool = False
 
 
+def _a_schema(_: object, attribute: Attribute[OutputSchema | None], value: object) -> None:
+    if value is not None and not isinstance(value, OutputSchema):
+        raise DefinitionError(f"model config, {attribute.name}: {value!r} is no OutputSchema"[:200])
+
+
 @frozen(repr=False)
 class ModelConfig(Printable):
     """Settings of one model call; None leaves a setting to the provider.
@@ -46,7 +53,7 @@ class ModelConfig(Printable):
         temperature: Sampling temperature.
         top_p: Nucleus sampling.
         max_tokens: Limit of the reply, in tokens, reasoning included.
-        stop: Texts at which the reply ends.
+        stop: Texts at which the reply ends; or one text.
         seed: Seed for providers that can repeat a reply.
         tool_choice: ``auto``, ``none``, ``required`` or the name of the tool that must be called. In an agent's config
             the last two hold until the run's model has called a tool, or that tool; then it is ``auto``.
@@ -54,18 +61,21 @@ class ModelConfig(Printable):
         reasoning_effort: How long the model shall think, in the provider's words.
         extra: Further fields of the request, in the provider's words; they win over the fields above.
         output: What the reply's text must be, for models that can be held to it.
+
+    Raises:
+        DefinitionError: A setting that is not what it must be.
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
-    seed: int | None = None
-    tool_choice: str | None = None
-    parallel_tool_calls: bool | None = None
-    reasoning_effort: str | None = None
-    extra: Mapping[str, Value] = field(factory=_nothing)
-    output: OutputSchema | None = None
+    temperature: float | None = field(default=None, validator=checks.number)
+    top_p: float | None = field(default=None, validator=checks.number)
+    max_tokens: int | None = field(default=None, validator=checks.count)
+    stop: tuple[str, ...] = field(default=(), converter=checks.texts)
+    seed: int | None = field(default=None, validator=checks.whole)
+    tool_choice: str | None = field(default=None, validator=checks.text)
+    parallel_tool_calls: bool | None = field(default=None, validator=checks.truth)
+    reasoning_effort: str | None = field(default=None, validator=checks.text)
+    extra: Mapping[str, Value] = field(factory=_nothing, validator=checks.mapping)
+    output: OutputSchema | None = field(default=None, validator=_a_schema)
 
     def over(self, base: ModelConfig) -> ModelConfig:
         """These settings where they say something, those of ``base`` elsewhere."""

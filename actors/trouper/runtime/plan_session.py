@@ -37,7 +37,7 @@ class TurnPlanner(Printable):
         if turn is None or turn.compaction is not None or state.base is None or history is None:
             return None
         pieces = await self.desk.histories.pieces(state.base.refs)
-        found = cut(pieces, history.count, max_tokens=history.max_tokens, keep_last=history.keep_last)
+        found = cut(pieces, history.tokens, max_tokens=history.max_tokens, keep_last=history.keep_last)
         if found is None:
             return None
         if history.summarise is None:
