@@ -58,7 +58,7 @@ async def test_an_operation_that_cannot_be_meant_fails_its_run(kind: Given) -> N
             agent = Agent("desk", model=model, tools=[add], hooks=[kind(lambda *_, op=op: op)])
             async with Runtime.open(None, agents=[agent]) as runtime:
                 run = await runtime.submit("desk", "go")
-                with pytest.raises(RunFailed, match="hook "):
+                with pytest.raises(RunFailed, match="hook"):
                     await run.wait()
 
 
