@@ -58,8 +58,8 @@ Reader: TypeAlias = Callable[[Fields], object]
 class EventCodec:
     """Writes and reads the events of one class.
 
-    The class is checked at once; the code that writes and reads it is generated at its first use, because that is most
-    of the time that a program takes to import its events.
+    The class is checked at once, unless told otherwise; the code that writes and reads it is generated at its first
+    use, because that is most of the time that a program takes to import its events.
     """
 
     __slots__ = (
@@ -75,27 +75,43 @@ class EventCodec:
         "type",
     )
 
-    def __init__(self, cls: type, *, type: str, schema: int, driver: bool, shapes: Shapes) -> None:
+    def __init__(self, cls: type, *, type: str, schema: int, driver: bool, shapes: Shapes, check: bool = True) -> None:
         self.cls: Final = cls
         self.type: Final = type
         self.schema: Final = schema
         self.driver: Final = driver
-        self._shapes: Final = shapes.fields(cls)
-        fields = attrs.fields_dict(cls)
-        self.content: Final = frozenset(name for name in self._shapes if is_content(fields[name].type))
-        self._fact_names: Final = frozenset(self._shapes) - self.content
         self._all_shapes: Final = shapes
+        self._shapes: Mapping[str, Shape] | None = None
+        self.content: frozenset[str] = frozenset()
+        self._fact_names: frozenset[str] = frozenset()
         self._writers: tuple[Writer, Writer] | None = None
         self._reader: Reader | None = None
+        if check:
+            self.look()
+
+    def look(self) -> Mapping[str, Shape]:
+        """Find out how the class's fields are stored, unless that is known.
+
+        Raises:
+            InvalidRegistry: One of them cannot be stored.
+        """
+        if self._shapes is None:
+            shapes = self._all_shapes.fields(self.cls)
+            fields = attrs.fields_dict(self.cls)
+            self.content = frozenset(name for name in shapes if is_content(fields[name].type))
+            self._fact_names = frozenset(shapes) - self.content
+            self._shapes = shapes
+        return self._shapes
 
     def _make_writers(self) -> tuple[Writer, Writer]:
         """For the facts and for the content."""
-        make = self._all_shapes.writer
-        self._writers = make(self.cls, self._shapes, self._fact_names), make(self.cls, self._shapes, self.content)
+        make, shapes = self._all_shapes.writer, self.look()
+        self._writers = make(self.cls, shapes, self._fact_names), make(self.cls, shapes, self.content)
         return self._writers
 
     def _make_reader(self) -> Reader:
-        readable = {name: _or_erased(shape) if name in self.content else shape for name, shape in self._shapes.items()}
+        shapes = self.look()
+        readable = {name: _or_erased(shape) if name in self.content else shape for name, shape in shapes.items()}
         self._reader = self._all_shapes.reader(self.cls, readable)
         return self._reader
 
@@ -140,6 +156,7 @@ class EventCodec:
         Raises:
             JournalCorrupt: They do not fit.
         """
+        read = self._reader or self._make_reader()
         if not facts.keys() <= self._fact_names:
             raise JournalCorrupt(f"{self.type} has the unknown fact {min(facts.keys() - self._fact_names)!r}", position)
         fields: Fields
@@ -150,7 +167,6 @@ class EventCodec:
         else:
             unknown = min(content.keys() - self.content)
             raise JournalCorrupt(f"{self.type} has the unknown content field {unknown!r}", position)
-        read = self._reader or self._make_reader()
         try:
             return read(fields)
         except READ_ERRORS as error:
@@ -158,14 +174,14 @@ class EventCodec:
 
     def _refuse(self, event: object, reason: str) -> NoReturn:
         """Find the field that cannot be stored; done only after a failure, so that encoding stays fast."""
-        for name, shape in self._shapes.items():
+        for name, shape in self.look().items():
             found = explain(shape, getattr(event, name), _try_write)
             if found is not None:
                 raise InvalidValue(f"{self.type}.{name}{found[0]}", found[1]) from None
         raise InvalidValue(self.type, reason) from None
 
     def _explain_stored(self, fields: Fields, error: Exception) -> str:
-        for name, shape in self._shapes.items():
+        for name, shape in self.look().items():
             if name in fields and fields[name] is not ERASED:
                 found = explain(shape, fields[name], _try_read)
                 if found is not None:

@@ -85,13 +85,21 @@ class EventRegistry:
 
     __slots__ = ("_by_class", "_by_type", "_upcasters")
 
-    def __init__(self, classes: Iterable[type], *, upcasters: Mapping[tuple[str, int], Upcaster] | None = None) -> None:
+    def __init__(
+        self,
+        classes: Iterable[type],
+        *,
+        upcasters: Mapping[tuple[str, int], Upcaster] | None = None,
+        check: bool = True,
+    ) -> None:
         """Make a registry.
 
         Args:
             classes: Classes marked with ``event``.
             upcasters: Steps by event name and the schema number that they start from. Each schema below the present
                 one needs its step.
+            check: Whether the fields of all classes are looked at now; else those of each at its first use, so that
+                a program with many events imports faster.
 
         Raises:
             InvalidRegistry: A name or a class is given twice, a field's values cannot be stored, or a step is missing
@@ -103,7 +111,9 @@ class EventRegistry:
             spec = vars(cls).get(_ATTRIBUTE)
             if not isinstance(spec, EventSpec) or spec.cls is not cls:
                 raise InvalidRegistry(f"{cls.__qualname__} is not marked with @event")
-            codecs.append(EventCodec(cls, type=spec.type, schema=spec.schema, driver=spec.driver, shapes=shapes))
+            codecs.append(
+                EventCodec(cls, type=spec.type, schema=spec.schema, driver=spec.driver, shapes=shapes, check=check)
+            )
         self._fill(codecs, dict(upcasters or {}))
 
     def _fill(self, codecs: Iterable[EventCodec], upcasters: Mapping[tuple[str, int], Upcaster]) -> None:
@@ -221,4 +231,5 @@ def fold(registry: EventRegistry, records: Iterable[Record], evolve: Callable[[S
 
 
 def _spec(codec: EventCodec) -> EventSpec:
+    codec.look()
     return EventSpec(codec.type, codec.schema, codec.driver, codec.cls, codec.content)

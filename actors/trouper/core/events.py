@@ -147,6 +147,7 @@ REGISTRY = EventRegistry(
         RunFailed,
         RunCancelled,
         *SESSION_EVENTS,
-    ]
+    ],
+    check=False,
 )
 """All events of the runtime, for opening a journal with."""
