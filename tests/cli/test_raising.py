@@ -58,7 +58,7 @@ def test_each_limit_can_be_raised_and_no_other(tmp_path: Path) -> None:
     assert "is at its limit of model calls: raise that to let it go on" in complaint(wrong)
     none = called("raise-limit", journal, run, "--cost", "5")
     assert none.returncode == 4
-    assert "has no limit of nano-units that could be raised" in complaint(none)
+    assert "has no limit of cost that could be raised" in complaint(none)
     odd = called("raise-limit", journal, run, "--calls", "look")
     assert odd.returncode == 2
     assert "write TOOL=N, such as search=5" in complaint(odd)

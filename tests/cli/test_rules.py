@@ -14,6 +14,8 @@ def test_two_people_decide_at_two_terminals_and_everybody_sees_who_has(tmp_path:
     shown = ok_called("approvals", journal)
     assert "2 different people of maria, otto, tester must approve; not tester, who asked for the run." in shown
     assert 'agent.approvals[0] People: "four eyes"' in shown
+    # Whoever looks here is none of them, so that no command is printed that would be refused.
+    assert f"approve {journal} {run}/0.0 --as NAME --digest" in shown
     denied = called("approve", journal, f"{run}/0.0", "--as", "tester")
     assert denied.returncode == 4
     assert "tester asked for the run, and separation of duties lets somebody else approve" in complaint(denied)

@@ -54,7 +54,7 @@ def test_a_message_is_sent_without_the_agent_and_once(tmp_path: Path, journals: 
     journals.waiting(journal := tmp_path / "agents.db")
     assert ok_called("sessions", journal) == ""
     done = called("send", journal, "s", "Hello")
-    assert (done.returncode, "name the agent to open it" in complaint(done)) == (3, True)
+    assert (done.returncode, "--agent NAME opens one" in complaint(done)) == (3, True)
     first = one_object(ok_called("send", journal, "s", "Hello", "--agent", "desk", "--command-id", "m1", "--json"))
     assert (first["turn"], first["given"], first["repeated"], first["driven"]) == (1, True, False, False)
     again = ok_called("send", journal, "s", "Hello", "--agent", "desk", "--command-id", "m1")

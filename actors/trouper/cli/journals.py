@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import pwd
@@ -145,6 +146,17 @@ def person(name: str | None) -> Principal:
     if name is not None and not name.strip():
         raise UsageError("--as needs a name")
     return Principal(name or user, "person", f"os-user:{user}", "asserted")
+
+
+def until_moment(given: str, also: str = "") -> dt.datetime:
+    """The moment that ``--until`` names; ``also`` says what else may stand there, for the error."""
+    try:
+        found = dt.datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(f"--until: {given!r} is not a moment in ISO 8601, such as 2027-01-31T12:00Z{also}") from None
+    if found.utcoffset() is None:
+        raise UsageError(f"--until: {given!r} has no time zone; in UTC it is {found:%Y-%m-%dT%H:%M:%S}Z")
+    return found
 
 
 def json_arguments(option: str, given: str) -> dict[str, Value]:

@@ -73,8 +73,8 @@ def raise_limit(
             raise
 
     def tell(state: RunState) -> str:
-        limit = f" and has {count(state.limits.max_steps, 'step')} in all" if state.limits else ""
-        return f"allowed {more_text(more)} by {who(person(name))}; it has taken {state.steps}{limit}"
+        steps = f"; it has taken {state.steps} of {count(state.limits.max_steps, 'step')}" if state.limits else ""
+        return f"allowed {more_text(more)} by {who(person(name))}{steps if more.steps else ''}"
 
     return change_run(output, journal, run_id, change, tell)
 

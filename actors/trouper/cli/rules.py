@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypedDict, TypeVar
@@ -14,7 +13,7 @@ from trouper.approvals import Scope
 from trouper.cli.changing import AS, REASON
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import json_arguments, opened, person
+from trouper.cli.journals import json_arguments, opened, person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.narrate_approvals import scope_text
 from trouper.cli.output import Output, styled
@@ -72,16 +71,9 @@ def scope_of(given: Remembering) -> Scope | None:
         agent="*" if given["any_agent"] else None,
         run=given["this_run"],
         session=given["this_session"],
-        until=None if given["until"] is None else _moment(given["until"]),
+        until=None if given["until"] is None else until_moment(given["until"]),
         uses=given["uses"],
     )
-
-
-def _moment(given: str) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(given)
-    except ValueError:
-        raise UsageError(f"--until: {given!r} is not a moment in ISO 8601") from None
 
 
 @command

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 import click
 
 from trouper.cli.changing import AS, REASON, change_run
-from trouper.cli.codes import ConflictError, Exit, UsageError
+from trouper.cli.codes import ConflictError, Exit
 from trouper.cli.command import command
-from trouper.cli.journals import person
+from trouper.cli.journals import person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
 from trouper.cli.plain import moment
@@ -74,7 +73,7 @@ def pause(output: Output, /, journal: Path, run_id: str, *, name: str | None, re
 @REASON
 def extend(output: Output, /, journal: Path, run_id: str, *, until: str, name: str | None, reason: str | None) -> Exit:
     """Let a run take longer; one that failed at its deadline goes on."""
-    deadline = None if until == "never" else _moment(until)
+    deadline = None if until == "never" else until_moment(until, ", nor `never`")
 
     async def change(commands: Commands, found: str) -> RunState:
         before = await commands.state(found)
@@ -87,10 +86,3 @@ def extend(output: Output, /, journal: Path, run_id: str, *, until: str, name: s
         return f"has time {'without end' if new is None else f'until {moment(new)}'}, by {who(person(name))}"
 
     return change_run(output, journal, run_id, change, tell)
-
-
-def _moment(given: str) -> dt.datetime:
-    try:
-        return dt.datetime.fromisoformat(given)
-    except ValueError:
-        raise UsageError(f"--until: {given!r} is neither a moment in ISO 8601 nor `never`") from None

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from trouper._clock import SystemClock
 from trouper.cli.changing import AS, say_when
-from trouper.cli.codes import Exit
+from trouper.cli.codes import Exit, NotFoundError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import driven, event_of, opened, person
 from trouper.cli.looking import JOURNAL
@@ -18,6 +18,7 @@ from trouper.cli.plain import SECOND, moment
 from trouper.cli.text import age, clean, count
 from trouper.cli.timeline import label_text
 from trouper.core.events import Standing
+from trouper.errors import UnknownSession
 from trouper.runtime import Commands, SessionView, Task
 from trouper.runtime.sessions import read
 from trouper_journal import Journal, StreamHead
@@ -141,7 +142,10 @@ def send(
         async with opened(journal) as opened_journal:
             commands = Commands(opened_journal)
             task = Task(agent, text, by=person(name))
-            sent = await commands.send(session, task, command_id, supersede=supersede)
+            try:
+                sent = await commands.send(session, task, command_id, supersede=supersede)
+            except UnknownSession:
+                raise NotFoundError(f"there is no session {session} in this journal; --agent NAME opens one") from None
             state = await commands.state(sent.run)
             place = state.turn.place if state.turn is not None else None
             number = place.number if place is not None else 0

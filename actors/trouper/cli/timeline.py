@@ -19,7 +19,9 @@ from trouper.cli.output import grid, styled, typed
 from trouper.cli.plain import SECOND, answer_text, moment, plain
 from trouper.cli.spending import spent_text
 from trouper.cli.text import claim, clean, count, duration, who
+from trouper.core.approvals import objection
 from trouper.core.decide_budget import stalled
+from trouper.core.events import Principal
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
 
@@ -159,9 +161,16 @@ def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[
     yield styled(f"Digest {action.digest.hex()}{until}. To decide, type in any terminal one of", "dim")
     name = f"{state.run}/{action.action}"
     # The digest binds what is typed to what was shown: the call may be asked anew under the same name.
-    seen = ("--as", system_user(), "--digest", action.digest.hex()[:12])
+    seen = ("--as", _decider(state, action), "--digest", action.digest.hex()[:12])
     yield typed(command_line("approve", journal, name, *seen))
     yield typed(command_line("deny", journal, name, *seen, "--reason", "why not"))
+
+
+def _decider(state: RunState, action: Action) -> str:
+    """A name to decide under: the one who looks, if it is one of those who may."""
+    me = system_user()
+    barred = objection(action.consent, state.by, Principal(me), "approve") is not None
+    return "NAME" if barred else me
 
 
 def doubt_to_settle(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:

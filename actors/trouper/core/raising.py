@@ -15,10 +15,10 @@ from trouper.core.state import RunState
 from trouper.errors import TrouperError
 
 _COUNTS: Mapping[Resource, tuple[str, str]] = {
-    "model_calls": ("max_model_calls", "model call"),
-    "tool_calls": ("max_tool_calls", "tool call"),
-    "tokens": ("max_tokens", "token"),
-    "cost": ("max_cost", "nano-unit"),
+    "model_calls": ("max_model_calls", "model calls"),
+    "tool_calls": ("max_tool_calls", "tool calls"),
+    "tokens": ("max_tokens", "tokens"),
+    "cost": ("max_cost", "cost"),
 }
 
 
@@ -108,12 +108,18 @@ def _check_limits(state: RunState, limits: Limits, wish: Raise) -> None:
     """What has no limit cannot be raised: whoever tries has something else in mind."""
     for resource, (name, word) in _COUNTS.items():
         if wish.raises(resource) and getattr(limits, name) is None:
-            raise TrouperError(f"run {state.run} has no limit of {word}s that could be raised")
+            raise TrouperError(f"run {state.run} has no limit of {word} that could be raised{_elsewhere(state)}")
     if wish.seconds and limits.max_seconds is None:
         raise TrouperError(f"run {state.run} has no limit of time that could be raised")
     for tool in wish.by_tool:
         if tool not in limits.tool_calls:
             raise TrouperError(f"run {state.run} has no limit of calls of {tool} that could be raised")
+
+
+def _elsewhere(state: RunState) -> str:
+    """Where the limit is that holds a run, if it is that of a run above it."""
+    refusal = state.budget.refused
+    return "" if refusal is None or refusal.owner == state.run else f"; it is at the {limit_of(state)}: raise that one"
 
 
 def _check_mends(state: RunState, wish: Raise) -> None:
