@@ -22,7 +22,7 @@ import attrs
 import trio
 from pydantic import Field
 
-from trouper import Agent, Model, ModelRefused, OutputInvalid, RunIncomplete, Runtime, requires_receipt, tool
+from trouper import Agent, Model, ModelRefused, RunError, Runtime, requires_receipt, tool
 from trouper.core.events import OutputRejected
 from trouper.testing import ScriptedModel, call
 
@@ -92,7 +92,11 @@ def real(name: str) -> Model:
 async def main(options: argparse.Namespace) -> int:
     """Open the runtime, ask, print the claim."""
     clerk = make_clerk(real(options.model) if options.model else scripted())
-    letter = options.letter.read_text() if options.letter else LETTER
+    try:
+        letter = options.letter.read_text() if options.letter else LETTER
+    except OSError as error:
+        print(f"cannot read the letter: {error}", file=sys.stderr)
+        return 2
     async with Runtime.open(options.journal, agents=[clerk]) as runtime:
         run = await runtime.submit("clerk", letter, command_id=options.command_id)
         failed = 0
@@ -101,7 +105,7 @@ async def main(options: argparse.Namespace) -> int:
         except ModelRefused as refused:
             print(f"the model refused: {refused}", file=sys.stderr)
             failed = 1
-        except (OutputInvalid, RunIncomplete) as error:
+        except RunError as error:  # OutputInvalid and RunIncomplete, when the rounds are used up, are such
             print(error, file=sys.stderr)
             failed = 1
         for _, event in await run.events():
@@ -128,4 +132,9 @@ def read_options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(trio.run(main, read_options()))
+    code = 130
+    try:
+        code = trio.run(main, read_options())
+    except* KeyboardInterrupt:
+        print("\ninterrupted; start it again, and it goes on")
+    sys.exit(code)

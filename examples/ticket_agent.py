@@ -14,7 +14,6 @@ import argparse
 import json
 import select
 import sys
-from functools import partial
 from pathlib import Path
 
 import trio
@@ -100,13 +99,15 @@ def real(name: str) -> Model:
     return OpenAIModel(name)
 
 
-async def ask_person(runtime: Runtime, *, yes: bool) -> None:
+async def ask_person(runtime: Runtime, options: argparse.Namespace) -> None:
     """Put each call that waits for approval to whoever sits at the terminal."""
     async with runtime.journal.news() as news:
         while True:
             for pending in await runtime.approvals():
-                agreed = yes or await agrees(pending)
+                agreed = options.yes or await agrees(pending)
                 if agreed is None:
+                    decide = f"trouper approve {options.journal} {pending.action} --as YOU"
+                    print(f"\nNobody answers here. From any terminal: {decide}", flush=True)
                     return
                 try:
                     if agreed:
@@ -132,9 +133,6 @@ async def agrees(pending: PendingApproval) -> bool | None:
     await trio.to_thread.run_sync(select.select, [sys.stdin], [], [], abandon_on_cancel=True)
     answer = sys.stdin.readline()
     if not answer:
-        print(
-            f"\nNobody answers here. From any terminal: trouper approve JOURNAL {pending.action} --as YOU", flush=True
-        )
         return None
     return answer.strip().lower() in {"y", "yes"}
 
@@ -145,7 +143,7 @@ async def ask_agent(runtime: Runtime, options: argparse.Namespace) -> RunResult:
     print(f"run {run.id}{', asked before' if run.repeated else ''}; see: trouper show {options.journal} {run.id}")
     failure: RunError | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(ask_person, runtime, yes=options.yes))
+        nursery.start_soon(ask_person, runtime, options)
         try:
             result = await run.wait()
         except RunError as error:

@@ -67,7 +67,7 @@ def test_somebody_else_may_decide_where_nobody_sits_at_the_terminal(tmp_path: Pa
         assert process.process.stdin is not None
         process.process.stdin.close()
         line = process.read_until(process.out, "trouper approve")[-1]
-        action = line.split()[line.split().index("JOURNAL") + 1]
+        action = line.split()[line.split().index("ticket.db") + 1]
         ok("approve", tmp_path / "ticket.db", action, "--as", "maria")
         process.read_until(process.out, "INC-001 is closed.")
 

@@ -53,3 +53,14 @@ def test_with_a_key_it_talks_to_a_real_server(tmp_path: Path, monkeypatch: pytes
     assert [request["response_format"]["type"] for request in requests] == ["json_schema"] * 3
     assert requests[0]["response_format"]["json_schema"]["strict"] is True
     assert [each["function"]["name"] for each in requests[0]["tools"]] == ["file_claim"]
+
+
+def test_what_cannot_be_read_or_asked_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err, code = ended(tmp_path, "--letter", "nowhere.txt")
+    assert (out, err.count("\n"), code) == ("", 1, 2)
+    assert "cannot read the letter" in err
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    out, err, code = ended(tmp_path, "--model", "some-model")
+    assert (out, err.count("\n"), code) == ("", 1, 1)
+    assert "no client for the model" in err
