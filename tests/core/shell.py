@@ -12,7 +12,7 @@ from trouper.core import steps as st
 from trouper.core.commands import Already
 from trouper.core.conversation import AI, Human, Message, ToolMessage
 from trouper.core.decide import RULES, decide
-from trouper.core.decide_control import preempted
+from trouper.core.decide_control import overtaken, preempted
 from trouper.core.digests import call_digest, request_digest
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
@@ -140,9 +140,12 @@ class Shell:
             return
         done: set[Step] = set()
         while steps := [step for step in decide(self.state) if step not in done and self._takes(step)]:
+            before = self.state
             for step in preempted(steps):
                 done.add(step)
                 self._take(step)
+                if overtaken(before, self.state):
+                    break
 
     def _takes(self, step: Step) -> bool:
         moment = due(step)

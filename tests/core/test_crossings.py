@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.core.shell import RUN, SALT, FakeTool, Shell, folded_by
+from tests.core.test_hooked_machine import HookShell
 
 from trouper.core import events as ev
 from trouper.core.commands import Already, Judgement, decide_approval
@@ -12,9 +13,12 @@ from trouper.core.effects import Effect
 from trouper.core.exchange import ModelReply
 from trouper.core.fork import Fork
 from trouper.core.history import closed_history
+from trouper.core.hook_events import HookDone
+from trouper.core.hook_ops import Spend
+from trouper.core.replay import check
 from trouper.core.state import Phase
 from trouper.core.steps import RequestModel, RunHook, Succeed
-from trouper.runtime.protocol import Acted, Replied
+from trouper.runtime.protocol import Acted, Hooked, Replied
 from trouper.tools import Timer
 from trouper_journal import Value
 
@@ -119,3 +123,33 @@ def test_the_same_arguments_are_no_edit_that_restarts_a_quorum() -> None:
     assert action.arguments == {"n": 2}
     assert action.original == {"n": 1}
     assert action.decision is not None
+
+
+def test_a_deadline_and_a_limit_of_time_that_have_passed_together_are_not_both_taken() -> None:
+    made = Shell({"sign": FakeTool(Effect.READ_ONLY, gated=True)})
+    made.submit(ev.Limits(max_seconds=1e-7), deadline=1_050)
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", None, (ToolCall("", "sign", "{}"),)), "tool_calls", Usage(1, 1))))
+    made.drive()
+    made.now = 5_000
+    made.drive()
+    assert made.state.failure == "deadline"
+    assert not any(isinstance(event, ev.BudgetRefused) for event in made.events)
+    assert check(RUN, made.events)[1] is None
+
+
+def test_hooks_before_the_model_see_the_warning_that_they_have_brought_about() -> None:
+    made = HookShell({})
+    made.terms = ev.Terms(hooks=("before_model",))
+    made.submit(ev.Limits(max_model_calls=2, soft=0.5))
+    made.drive()
+    for _ in range(2):
+        assert made.hook is not None
+        (step, chain), made.hook = made.hook, None
+        asked = (HookDone("h", (Spend("m", 1, 1),)),) if made.state.hooks.asked == 0 else ()
+        made.deliver(Hooked(step.point, step.subject, chain, asked, (), ""))
+        made.drive()
+    assert [type(event).__name__ for event in made.events[-4:]] == [
+        "HookApplied", "BudgetWarned", "HookApplied", "ModelRequested",
+    ]  # fmt: skip
+    assert check(RUN, made.events)[1] is None

@@ -18,8 +18,21 @@ def deadline(state: RunState) -> tuple[Step, ...]:
 
 
 def preempted(steps: list[Step]) -> list[Step]:
-    """Of steps that are all due, those to take: where the run's time is up, nothing else may begin first."""
-    return [step for step in steps if isinstance(step, PassDeadline | Refuse) and step.not_before is not None] or steps
+    """Of steps that are all due, those to take: where the run's time is up, nothing else may begin first.
+
+    Of two such alarms the first is taken alone: by that the other may not be due any more.
+    """
+    alarms = (step for step in steps if isinstance(step, PassDeadline | Refuse) and step.not_before is not None)
+    first = next(alarms, None)
+    return steps if first is None else [first]
+
+
+def overtaken(before: RunState, after: RunState) -> bool:
+    """Whether a step that was taken may have overtaken others that were named with it: something was said, or refused.
+
+    What is said is to be seen by hooks before the model sees it, and what is refused to one is refused to others.
+    """
+    return after.chain != before.chain or after.budget.refused is not before.budget.refused
 
 
 # What a paused run does all the same: what was under way comes to its end, and nothing begins by any of it.

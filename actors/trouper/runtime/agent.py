@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from trouper.core import events as ev
 from trouper.core.decide import decide, hook_due
-from trouper.core.decide_control import preempted
+from trouper.core.decide_control import overtaken, preempted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import MARKS, next_alarm, status
@@ -211,12 +211,11 @@ class AgentActor(Actor[AgentMessage]):
                 return
             if len(steps) > 1:
                 steps = preempted(steps)
-            refused = turn.state.budget.refused
+            before = turn.state
             for step in steps:
                 done.add(step)
                 turn.take(await self._planner.plan(turn.state, step))
-                if turn.state.budget.refused is not refused:
-                    # By that the rest may not be begun any more: the rules are asked again.
+                if overtaken(before, turn.state):
                     break
 
     async def _follow_definition(self, turn: _Turn) -> None:
