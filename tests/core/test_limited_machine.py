@@ -43,7 +43,7 @@ class LimitedRun(HookedRun):
         names=NAMES,
         deadline=st.none() | st.integers(1101, 1400),
     )
-    def submitted(  # type: ignore[override]  # begun otherwise
+    def submitted(
         self,
         limits: ev.Limits,
         terms: ev.Terms,
