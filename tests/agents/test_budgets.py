@@ -441,6 +441,10 @@ async def test_a_limit_throws_nothing_away_where_a_structured_output_is_wanted(t
             assert (result.spent.model_calls, result.spent.tool_calls, result.output) == (2, 3, None)
             assert [message.role for message in result.messages] == ["human", "ai", "tool", "ai", *["tool"] * 3]
             assert result.messages[-1].content == "Not started: the limit of 3 tool calls is reached."
+        # It goes on in another life, with all that it had.
+        async with desk.open(agent) as runtime:
+            run = runtime.run(run.id)
+            assert (await run.result()).messages == result.messages
             await run.raise_limit(Raise(model_calls=2, tool_calls=1), by="maria")
             assert (await run.wait()).output == {"sum": 6}
             assert desk.world.effects[-1] == "add 5"
