@@ -137,6 +137,47 @@ async def test_what_sub_agents_spent_is_told_to_the_model_once(tmp_path: Path) -
             assert str(scripted(top).requests[1].messages[-1].content) == told
 
 
+async def test_sub_agents_are_told_once_what_is_left_of_what_they_share(tmp_path: Path) -> None:
+    async with office(tmp_path, tools=lambda world: [world.mailer()], done=False) as desk:
+
+        def team() -> tuple[Agent, Agent]:
+            worker = agent("worker", *[call("send_email", to=name) for name in "abc"], "w", tools=desk.tools)
+            both = calls(call("worker", input="1"), call("worker", input="2"))
+            return agent("top", both, "done", tools=[worker.as_tool()]), worker
+
+        limits = Limits(max_model_calls=10, max_tokens=1_000_000, soft=0.5)
+        async with desk.open(team()[0]) as runtime:
+            run = await runtime.submit("top", "go", limits=limits)
+            await pending(runtime, 2)
+        below = [f"{run.id}~0.0", f"{run.id}~0.1"]
+        for turn in range(3):
+            top, worker = team()
+            async with desk.open(top) as runtime:
+                for each in await pending(runtime, 2):
+                    await runtime.approve(each.action, by="maria")
+                for name in below:
+                    await happened(runtime, runtime.run(name), ModelRequested, turn + 2)
+                if turn < 2:
+                    await pending(runtime, 2)
+                    continue
+                result = await runtime.run(run.id).wait()
+                assert (result.output, result.spent.model_calls) == ("done", 10)
+                for name in below:
+                    # The root's one call and two of each were the half of ten.
+                    (warned,) = await of(runtime.run(name), BudgetWarned)
+                    assert (warned.owner, warned.resource, warned.limit) == (run.id, "model_calls", 10)
+                    assert warned.spent in {5, 6}
+                    said = [str(message.content) for message in (await runtime.run(name).result()).messages]
+                    told = [text for text in said if "are left" in text]
+                    spent = warned.spent
+                    shared = f"{spent} of 10 model calls are spent by all agents that share them"
+                    assert told == [f"{shared}; {10 - spent} are left. Come to an end within that."]
+                for request in scripted(worker).requests:
+                    assert sum("are left" in str(message.content) for message in request.messages) == 1
+                (own,) = await of(runtime.run(run.id), BudgetWarned)
+                assert (own.owner, own.spent) == ("", 9)
+
+
 async def test_the_model_is_told_once_though_the_process_ends_between(tmp_path: Path) -> None:
     async with office(tmp_path, tools=lambda world: [world.mailer()], done=False) as desk:
 

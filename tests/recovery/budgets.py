@@ -91,7 +91,7 @@ def root(place: Place) -> Agent:
     turns: list[Step] = [*paying] if play == "shared" else [*paying[:1], "done"]
     both = calls(call("ann", input="go"), call("bob", input="go"))
     children = [agent(place, name, turns, pay).as_tool() for name in ("ann", "bob")]
-    limits = Limits(max_model_calls=5) if play == "shared" else Limits(max_model_calls=3, on_limit="wait")
+    limits = Limits(max_model_calls=5, soft=0.5) if play == "shared" else Limits(max_model_calls=3, on_limit="wait")
     return agent(place, "top", [both, "Fine."], *children, limits=limits)
 
 

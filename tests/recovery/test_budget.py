@@ -50,6 +50,8 @@ def check_shared(played: Played) -> None:
     outcome = check(played, "over budget")
     assert (outcome.counts["ModelResponded"], outcome.spent) == (5, 5), outcome
     assert outcome.counts["ChildFinished"] == 2, outcome
+    # Whoever asks with half of it spent is told so first, and once in all its lives.
+    assert 1 <= outcome.counts["BudgetWarned"] <= 2, outcome
 
 
 def test_two_children_never_spend_more_than_is_left_killed_at_every_commit(tmp_path: Path) -> None:

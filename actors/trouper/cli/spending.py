@@ -81,7 +81,9 @@ def _refused(event: ev.BudgetRefused, _: int | None) -> Line:
 
 def _warned(event: ev.BudgetWarned, _: int | None) -> Line:
     limit, spent = _amount(event.resource, event.limit), _amount(event.resource, event.spent)
-    return Line(RUNTIME, f"tells the model what is left ({_NOUNS[event.resource]}s: {spent} of {limit} spent)", "dim")
+    whose = f" of the limit of run {clean(event.owner)}" if event.owner else ""
+    what = f"{_NOUNS[event.resource]}s: {spent} of {limit} spent"
+    return Line(RUNTIME, f"tells the model what is left{whose} ({what})", "dim")
 
 
 def _raised(event: ev.BudgetRaised, limit: int | None) -> Line:

@@ -197,6 +197,7 @@ class Budget(Printable):
         deadline: When the time is up (ns UTC).
         refused: What could not be spent, until there is more of it.
         warned: What the model was told is running out.
+        warned_above: The same of limits of runs above: whose, of what, and which limit.
         promised: By how much limits were raised before the run was taken up and had any.
     """
 
@@ -211,6 +212,7 @@ class Budget(Printable):
     deadline: int | None = None
     refused: Refusal | None = None
     warned: tuple[Resource, ...] = ()
+    warned_above: tuple[tuple[str, Resource, int], ...] = ()
     promised: Raise = NO_RAISE
 
     def held(self) -> Budget:

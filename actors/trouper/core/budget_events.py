@@ -49,12 +49,14 @@ class BudgetWarned(Printable):
         limit: The limit; seconds are in nanoseconds.
         spent: What has been spent of it.
         text: What the model is told.
+        owner: Empty where it is the run's own limit; else the run above it whose limit it is.
     """
 
     resource: Resource
     limit: int
     spent: int
     text: Content[str] = ""
+    owner: str = ""
 
 
 @event("budget.raised", schema=1)

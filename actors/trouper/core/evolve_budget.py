@@ -94,7 +94,12 @@ def _refused(state: RunState, event: ev.BudgetRefused) -> RunState:
 def _warned(state: RunState, event: ev.BudgetWarned) -> RunState:
     told = System(id=f"{state.run}/budget-{state.version + 1}", content=known(event.text, ""))
     messages, chain = say(state, (told,))
-    budget = attrs.evolve(state.budget, warned=(*state.budget.warned, event.resource))
+    budget = state.budget
+    if event.owner:
+        above = (event.owner, event.resource, event.limit)
+        budget = attrs.evolve(budget, warned_above=(*budget.warned_above, above))
+    else:
+        budget = attrs.evolve(budget, warned=(*budget.warned, event.resource))
     return advanced(state, messages=messages, chain=chain, budget=budget)
 
 

@@ -67,7 +67,8 @@ class Limits(Printable):
             model has no price is refused.
         max_seconds: Wall time since the run was taken up, waiting for people and restarts included.
         soft: The fraction of a limit, between 0 and 1, at which the model is told how much is left: once for each
-            limit, by a message before its next request. None: it is not told.
+            limit, by a message before its next request; the models of sub-agents too, of what they share. None: it is
+            not told.
 
     Raises:
         DefinitionError: A number that is none, or too small, or a word that is not one of those.

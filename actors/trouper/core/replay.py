@@ -147,6 +147,9 @@ def _spends(step: Step, event: ev.BudgetRefused) -> bool:
 
 
 def _warns(step: Step, event: ev.BudgetWarned) -> bool:
+    if event.owner:
+        # What others in the tree have spent is learnt when a request is about to be made.
+        return isinstance(step, steps.RequestModel)
     return isinstance(step, steps.Warn) and step.resource == event.resource
 
 

@@ -101,12 +101,13 @@ def tool_limit(tool: str, limit: int) -> str:
     return f"Not started: {tool} may be called {times} in all. Go on without it."
 
 
-def running_out(resource: Resource, limit: int, spent: int) -> str:
-    """What the model is told when a limit comes near."""
+def running_out(resource: Resource, limit: int, spent: int, *, shared: bool = False) -> str:
+    """What the model is told when a limit comes near: its run's own, or one that it shares with others."""
     left = max(0, limit - spent)
     measure = _MEASURES[resource]
+    by = " by all agents that share them" if shared else ""
     return (
-        f"{_amount(resource, spent)} of {_amount(resource, limit)} {measure} are spent; "
+        f"{_amount(resource, spent)} of {_amount(resource, limit)} {measure} are spent{by}; "
         f"{_amount(resource, left)} are left. Come to an end within that."
     )
 

@@ -8,7 +8,7 @@ runs never get the same last token. A run without parent and children has no led
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final, Literal, TypeAlias, final
 
 import trio
@@ -200,6 +200,33 @@ class Ledger:
                 free = limits.max_cost - sum(spent.cost for spent in accounts)
                 cost = free if cost is None else min(cost, free)
         return tokens, cost
+
+    def running_out(
+        self, run: str, told: Collection[tuple[str, Resource, int]], now: int
+    ) -> tuple[str, Resource, int, int] | None:
+        """A soft limit above a run that is reached and that its model was not told of: whose, what, limit and spent."""
+        for owner in lineage(parent_of(run)):
+            account = self._accounts[owner]
+            limits = account.limits
+            if limits is None or limits.soft is None:
+                continue
+            for resource, limit, spent in self._used(owner, account, limits, now):
+                if spent >= limits.soft * limit and (owner, resource, limit) not in told:
+                    return owner, resource, limit, spent
+        return None
+
+    def _used(self, owner: str, account: _Account, limits: Limits, now: int) -> Iterator[tuple[Resource, int, int]]:
+        """What is limited, and what is spent of it; without reserves of tokens and cost, most of which come back."""
+        members = list(self._within(owner))
+        sums: list[tuple[Resource, int | None, int]] = [
+            ("model_calls", limits.max_model_calls, sum(each.bound.model_calls for each in members)),
+            ("tool_calls", limits.max_tool_calls, sum(each.bound.tool_calls for each in members)),
+            ("tokens", limits.max_tokens, sum(each.settled.tokens for each in members)),
+            ("cost", limits.max_cost, sum(each.settled.cost for each in members)),
+        ]
+        if account.deadline is not None and limits.nanoseconds is not None:
+            sums.append(("seconds", limits.nanoseconds, now - account.deadline + limits.nanoseconds))
+        return ((resource, limit, spent) for resource, limit, spent in sums if limit is not None)
 
     def ask(self, asked: Asked, now: int) -> Refusal | Literal["later"] | None:
         """Grant what fits every limit from the run to the root, or say whose it does not fit; never waits.

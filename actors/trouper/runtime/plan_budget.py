@@ -50,9 +50,15 @@ class SpendPlanner(Printable):
 
     async def request(
         self, state: RunState, event: ev.ModelRequested, told: Callable[[], Awaitable[Sequence[Message]]]
-    ) -> ev.ModelRequested | ev.BudgetRefused | None:
-        """The request with its reserve, or the word that it cannot be afforded; None: ask again when rung."""
+    ) -> ev.ModelRequested | ev.BudgetRefused | ev.BudgetWarned | None:
+        """The request with its reserve, or what comes before it or in its place; None: ask again when rung."""
         ledger = await self.desk.ledgers.of(state) if self._has_kin(state) else None
+        if ledger is not None and event.attempt == 1 and not event.closing:
+            running = ledger.running_out(state.run, state.budget.warned_above, self.desk.clock.now())
+            if running is not None:
+                owner, resource, limit, spent = running
+                told_so = wording.running_out(resource, limit, spent, shared=True)
+                return ev.BudgetWarned(resource, limit, spent, told_so, owner)
         left = _left(state) if ledger is None else ledger.left(state.run)
         if left != (None, None) and self.agent is not None:
             tokens = estimate(await told(), offered(self.agent, closing=event.closing))

@@ -6,6 +6,7 @@ as an event before anything is launched on it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from attrs import frozen
@@ -62,11 +63,8 @@ class Planner(Printable):
         match step:
             case st.Start():
                 return await self._start(state)
-            case st.RequestModel(index, attempt, closing):
-                digest = request_digest(state.chain, state.definition, closing, state.tools.offers(index))
-                chosen = state.hooks.chosen(index)
-                model = chosen if self.agent is not None and chosen in self.agent.cast else ""
-                return await self._request(state, ev.ModelRequested(index, attempt, digest, closing, model))
+            case st.RequestModel():
+                return await self._request(state, step)
             case st.RunHook():
                 return Plan((), (CallHooks(step),))
             case st.Summarise(attempt):
@@ -105,16 +103,31 @@ class Planner(Printable):
                 return Plan(instead)
         return self.calls.act(state, step)
 
-    async def _request(self, state: RunState, event: ev.ModelRequested) -> Plan:
-        agent = self.agent
-        if agent is not None and self.spending.counts(state):
+    async def _request(self, state: RunState, step: st.RequestModel) -> Plan:
+        agent, before = self.agent, list[object]()
+        while True:
+            event = self._requested(state, step)
+            if agent is None or not self.spending.counts(state):
+                break
             told = await self.spending.request(
-                state, event, lambda: conversation(self.desk, agent, state, event.closing)
+                state, event, partial(conversation, self.desk, agent, state, step.closing)
             )
-            if not isinstance(told, ev.ModelRequested):
-                return NOTHING if told is None else Plan((told,))
-            event = told
-        return Plan((event,), (SendRequest(event.index, event.attempt, event.closing, event.model),))
+            if isinstance(told, ev.ModelRequested):
+                event = told
+                break
+            if told is not None:
+                before.append(told)
+            if not isinstance(told, ev.BudgetWarned):
+                return Plan(tuple(before))
+            # The request shows the model what it is told by that.
+            state = evolve(state, told)
+        return Plan((*before, event), (SendRequest(event.index, event.attempt, event.closing, event.model),))
+
+    def _requested(self, state: RunState, step: st.RequestModel) -> ev.ModelRequested:
+        digest = request_digest(state.chain, state.definition, step.closing, state.tools.offers(step.index))
+        chosen = state.hooks.chosen(step.index)
+        model = chosen if self.agent is not None and chosen in self.agent.cast else ""
+        return ev.ModelRequested(step.index, step.attempt, digest, step.closing, model)
 
     async def _start(self, state: RunState) -> Plan:
         if self.agent is None:
