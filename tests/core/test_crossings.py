@@ -14,7 +14,7 @@ from trouper.core.exchange import ModelReply
 from trouper.core.fork import Fork
 from trouper.core.history import closed_history
 from trouper.core.hook_events import HookDone
-from trouper.core.hook_ops import Spend
+from trouper.core.hook_ops import Insert, Spend
 from trouper.core.replay import check
 from trouper.core.state import Phase
 from trouper.core.steps import RequestModel, RunHook, Succeed
@@ -152,4 +152,30 @@ def test_hooks_before_the_model_see_the_warning_that_they_have_brought_about() -
     assert [type(event).__name__ for event in made.events[-4:]] == [
         "HookApplied", "BudgetWarned", "HookApplied", "ModelRequested",
     ]  # fmt: skip
+    assert check(RUN, made.events)[1] is None
+
+
+def called(made: HookShell) -> tuple[RunHook, bytes]:
+    """The hooks that are out come back."""
+    assert made.hook is not None
+    found, made.hook = made.hook, None
+    return found
+
+
+def test_what_hooks_spent_counts_though_the_run_has_moved_on_meanwhile() -> None:
+    made = HookShell({})
+    made.terms = ev.Terms(hooks=("before_model",))
+    made.submit(ev.Limits(max_model_calls=3))
+    made.drive()
+    step, chain = called(made)
+    made.append(ev.RunSignalled((Human("", "wait"),), MARIA))
+    made.drive()
+    asked = (HookDone("h", (Insert(Human("x", "y")), Spend("m", 7, 2))),)
+    made.deliver(Hooked(step.point, step.subject, chain, asked, (), ""))
+    assert made.state.spent.model_calls == 1
+    assert (made.state.usage.input_tokens, made.state.usage.output_tokens) == (7, 2)
+    assert made.state.hooks.ops == ()
+    # They are called again, now that they can see what was said.
+    made.drive()
+    assert called(made)[1] == made.state.chain != chain
     assert check(RUN, made.events)[1] is None

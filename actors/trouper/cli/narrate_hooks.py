@@ -24,6 +24,8 @@ def _applied(event: HookApplied, limit: int | None) -> Line:
     if isinstance(event.done, Erased):
         return Line("hooks", f"{when}: {ERASED_TEXT}", "bad" if event.failed else "")
     said = "; ".join(_done(done, limit) for done in event.done) or "nothing to change"
+    if event.overtaken:
+        return Line("hooks", f"{when}, overtaken by what was said meanwhile: {said}")
     if not event.failed:
         return Line("hooks", f"{when}: {said}")
     why = ERASED_TEXT if isinstance(event.reason, Erased) else quoted(event.reason, limit)

@@ -25,6 +25,8 @@ def _applied(state: RunState, event: HookApplied) -> RunState:
     state = changed(state, usage=usage, erased=state.erased or isinstance(event.done, Erased))
     if event.model_calls or event.replied:
         state = _spent(state, event)
+    if event.overtaken:
+        return advanced(state)
     if event.failed:
         # What it asked for besides is not done: the hooks of this point are called again if the run is resumed.
         return advanced(state, halt=Halt("hook", known(event.reason, "")))

@@ -41,6 +41,7 @@ class HookApplied(Printable):
         replied: A hook answered for the model.
         done: What each hook asked for, in the order called; those that asked for nothing are left out.
         reason: Why the run fails.
+        overtaken: The run had moved on meanwhile: nothing that they asked for is done, and only what they spent counts.
     """
 
     point: Point
@@ -53,5 +54,6 @@ class HookApplied(Printable):
     cost: int = 0
     unpriced: int = 0
     replied: bool = False
+    overtaken: bool = False
     done: Content[tuple[HookDone, ...]] = ()
     reason: Content[str] = ""

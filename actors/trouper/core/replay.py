@@ -49,12 +49,23 @@ def check(run: str, events: Iterable[object]) -> tuple[RunState, Difference | No
     for event in events:
         match = _INTENTS.get(type(event))
         # Erased content cannot be decided upon again: what was read from it is gone.
-        if match is not None and found is None and state.rules in {0, RULES} and not state.erased:
+        if (
+            match is not None
+            and not _is_outcome(event)
+            and found is None
+            and state.rules in {0, RULES}
+            and not state.erased
+        ):
             named = decide(state)
             if not any(match(step, event) for step in named):
                 found = Difference(state.version + 1, type(event).__name__, tuple(map(repr, named)))
         state = evolve(state, event)
     return state, found
+
+
+def _is_outcome(event: object) -> bool:
+    """Whether an event of a kind that is else an intent tells only what had been spent."""
+    return isinstance(event, ev.HookApplied) and event.overtaken
 
 
 def _requested(step: Step, event: ev.ModelRequested) -> bool:

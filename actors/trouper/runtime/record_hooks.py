@@ -24,13 +24,20 @@ PriceOf: TypeAlias = Callable[[str], Price | None]
 
 
 def hooked(state: RunState, outcome: Hooked, keys: StateKeys, price: PriceOf) -> Iterator[object]:
-    """The events; none where the run has moved on meanwhile: the hooks are called anew if they still are due."""
+    """The events; what was spent alone where the run has moved on: the hooks are called anew if they still are due."""
     due = any(
         isinstance(step, RunHook) and (step.point, step.subject) == (outcome.point, outcome.subject)
         for step in decide(state)
     )
     # A message that came while they worked is one that they have not seen.
     if not due or outcome.chain != state.chain:
+        spent = tuple(
+            attrs.evolve(done, ops=asked)
+            for done in outcome.done
+            if (asked := tuple(op for op in done.ops if isinstance(op, Spend)))
+        )
+        if spent:
+            yield attrs.evolve(_event(attrs.evolve(outcome, done=spent, failed=""), price), overtaken=True)
         return
     try:
         written = list(_written(state, outcome, keys))
