@@ -13,6 +13,7 @@ from attrs import define, field
 from trouper._clock import Clock
 from trouper._ids import Entropy, ulid
 from trouper.core import events as ev
+from trouper.core.conversation import Message
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import status
@@ -94,21 +95,8 @@ async def send(
         version, standing, opened = _opened(session, task, found)
         superseded = await _superseding(commands, standing, task) if supersede else ()
         place = ev.SessionTurn(session, standing.turns + 1, version + len(opened) + 1)
-        events: list[object] = [
-            ev.RunSubmitted(
-                standing.agent,
-                task.limits,
-                messages,
-                salt,
-                task.by,
-                state=state_of(task),
-                start_at=task.options.start_at,
-                turn=place,
-                grants=task.options.grants,
-                deadline=task.options.deadline,
-            ),
-            *([] if standing.active else [ev.TurnGiven(standing.last)]),
-        ]
+        submitted = _submitted(attrs.evolve(task, agent=standing.agent), messages, salt, place)
+        events: list[object] = [submitted, *([] if standing.active else [ev.TurnGiven(standing.last)])]
         state = _folded(run, events)
         told = status(state)
         after = attrs.evolve(standing, turns=place.number, active=standing.active or run)
@@ -135,6 +123,21 @@ async def send(
         if done.repeated:
             return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
         return Submission(run, repeated=False, state=state, superseded=tuple(map(_run_of, superseded)))
+
+
+def _submitted(task: Task, messages: tuple[Message, ...], salt: bytes, place: ev.SessionTurn) -> ev.RunSubmitted:
+    return ev.RunSubmitted(
+        task.agent,
+        task.limits,
+        messages,
+        salt,
+        task.by,
+        state=state_of(task),
+        start_at=task.options.start_at,
+        turn=place,
+        grants=task.options.grants,
+        deadline=task.options.deadline,
+    )
 
 
 def _key_name(session: str, command_id: object) -> str:

@@ -73,7 +73,8 @@ class Session:
             by: Who sends.
             supersede: Deny all calls of the turn under way that wait for a person, in the same commit; that turn then
                 goes on, its model is told, and this message follows when it has ended.
-            options: When the turn may begin, once it has come, and under which conditions.
+            options: When the turn may begin, once it has come, by when it must have ended, whether it has come or not,
+                and under which conditions.
 
         Raises:
             SessionError: The session is with another agent.
