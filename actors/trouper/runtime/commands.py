@@ -159,7 +159,6 @@ class Commands(Printable):
         command_id: str | None = None,
         *,
         supersede: bool = False,
-        fence: int | None = None,
     ) -> Submission:
         """Send a message to a session, or find the turn that this command began before; see `Session.send`.
 
@@ -168,7 +167,6 @@ class Commands(Printable):
             task: What is sent; its agent may be left empty where the session exists.
             command_id: Makes the call idempotent within the session.
             supersede: Deny all calls of the turn under way that wait for a person.
-            fence: The driver's epoch, for the process that drives the journal.
 
         Raises:
             UnknownSession: There is none of that id, and no agent is named.
@@ -177,7 +175,7 @@ class Commands(Printable):
             InvalidValue: The input cannot be journaled, or an id is none.
         """
         async with self._lines.stand_in(session):
-            return await send(self, session, task, command_id, supersede=supersede, fence=fence)
+            return await send(self, session, task, command_id, supersede=supersede)
 
     async def fork(
         self, run: str, what_if: WhatIf, *, by: Principal | None = None, command_id: str | None = None

@@ -195,7 +195,7 @@ class Runtime(Controls):
         """Put a turn of a session in line. See `Session.send`."""
         self._check()
         self._check_task(task)
-        done = await self.commands.send(session, task, command_id, supersede=supersede, fence=self._desk.fence)
+        done = await self.commands.send(session, task, command_id, supersede=supersede)
         for superseded in done.superseded:
             await self._stage.admit(superseded)
         if done.state is not None and status(done.state).wake_at is not None:

@@ -81,7 +81,6 @@ async def send(
     command_id: str | None,
     *,
     supersede: bool = False,
-    fence: int | None = None,
 ) -> Submission:
     """Put a turn in line; see `Commands.send`."""
     journal = commands.journal
@@ -113,7 +112,7 @@ async def send(
             *superseded,
         ]
         try:
-            done = await journal.commit(writes, key=key, fence=fence)
+            done = await journal.commit(writes, key=key)
         except VersionConflict:
             continue
         except IdempotencyConflict:
