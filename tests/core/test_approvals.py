@@ -8,8 +8,8 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.moves import erased
 from tests.core.shell import RUN, SALT, FakeTool, Shell, folded
-from tests.core.test_machine import erased
 
 from trouper.core import events as ev
 from trouper.core.approvals import Consent, objection, voter_digest

@@ -10,8 +10,9 @@ import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.core.moves import TERMS, TOOLS
 from tests.core.shell import RUN, FakeTool, Shell, unanswered
-from tests.core.test_machine import TERMS, TOOLS, AnyRun
+from tests.core.test_machine import AnyRun
 
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Human, ToolCall, Usage

@@ -6,8 +6,8 @@ import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.core.moves import MARIA, TERMS
 from tests.core.test_hooked_machine import GOOD, NAMES, HookedRun, Kind
-from tests.core.test_machine import MARIA, TERMS
 
 from trouper.core import events as ev
 from trouper.core.budget import Raise
