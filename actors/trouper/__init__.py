@@ -29,6 +29,7 @@ from trouper.core.conversation import System as System
 from trouper.core.conversation import ToolCall as ToolCall
 from trouper.core.conversation import ToolMessage as ToolMessage
 from trouper.core.conversation import ToolSpec as ToolSpec
+from trouper.core.conversation import Usage as Usage
 from trouper.core.conversation import add_messages as add_messages
 from trouper.core.conversation import pretty as pretty
 from trouper.core.effects import Effect as Effect
@@ -59,6 +60,7 @@ from trouper.errors import DefinitionError as DefinitionError
 from trouper.errors import EditError as EditError
 from trouper.errors import ForkError as ForkError
 from trouper.errors import IdempotencyConflict as IdempotencyConflict
+from trouper.errors import InvalidValue as InvalidValue
 from trouper.errors import JournalError as JournalError
 from trouper.errors import JournalInUse as JournalInUse
 from trouper.errors import ModelError as ModelError
