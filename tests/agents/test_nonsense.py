@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
 from tests.agents.hooking import After, AfterTool, Before, BeforeTool
 
-from trouper import AI, Agent, DefinitionError, History, ModelConfig, Runtime, tool
-from trouper.errors import RunFailed
+from trouper import (
+    AI,
+    Agent,
+    DefinitionError,
+    EditArguments,
+    EditMessage,
+    EditReceipt,
+    History,
+    ModelConfig,
+    Principal,
+    Run,
+    Runtime,
+    TrouperError,
+    WhatIf,
+    tool,
+)
+from trouper.errors import InvalidValue, RunFailed
 from trouper.hooks import Answer, Drop, Fail, Insert, Reply, SetArguments, Spend, UseModel
 from trouper.testing import ScriptedModel, call
 
@@ -98,3 +114,57 @@ def test_settings_of_a_model_call_that_cannot_be_meant(setting: str, given: Give
 
 def test_one_text_to_stop_at_is_not_its_letters() -> None:
     assert ModelConfig(stop="END") == ModelConfig(stop=("END",))
+
+
+def doors(runtime: Runtime, run: Run, given: Given) -> list[Callable[[], Given]]:
+    """What can be asked for with something of the wrong type."""
+    commands, number, name = runtime.commands, given == 3, given == "x"
+    version: Given = -1 if number else given
+    other: Given = 3 if name else given
+    asked: list[Callable[[], Given]] = [
+        lambda: runtime.fork(run.id, given),
+        lambda: commands.fork(run.id, given),
+        lambda: commands.submit(given),
+        lambda: commands.send("ann", given),
+        lambda: commands.decide(f"{run.id}/0.0", given),
+        lambda: run.fork(WhatIf([EditArguments("0.0", given)])),
+        lambda: run.stream(lag=given),
+        lambda: run.stream(after=version),
+        lambda: runtime.run(other).wait(),
+        lambda: run.fork(WhatIf([EditMessage(other, "x")])),
+        lambda: run.fork(WhatIf([EditReceipt(other, "x")])),
+        lambda: commands.revoke_rule(other, by=Principal("maria")),
+    ]
+    if given is None:
+        return asked
+    return [
+        *asked,
+        lambda: runtime.submit("desk", "x", options=given),
+        lambda: runtime.submit("desk", "x", limits=given),
+        lambda: runtime.session("desk", "ann").send("x", options=given),
+        lambda: run.fork(WhatIf(agent=other)),
+        lambda: run.fork(WhatIf(at=version)),
+    ]
+
+
+async def test_what_is_of_the_wrong_type_is_refused_at_the_door() -> None:
+    agent = Agent("desk", model=ScriptedModel(["ok"]))
+    async with Runtime.open(None, agents=[agent]) as runtime:
+        run = await runtime.submit("desk", "go")
+        await run.wait()
+        for given in (None, 3, "x", b"x", [3], {1: 2}, Mute, CYCLE):
+            for ask in doors(runtime, run, given):
+                with pytest.raises(TrouperError):
+                    await ask()
+        assert [head.stream async for head in runtime.commands.runs()] == [f"run/{run.id}"]
+
+
+async def test_a_listener_without_room_is_refused_and_not_the_run_that_it_listens_to() -> None:
+    agent = Agent("desk", model=ScriptedModel(["ok"]))
+    async with Runtime.open(None, agents=[agent]) as runtime:
+        run = await runtime.submit("desk", "go")
+        for room in (None, 0, -1, "1", 1.5, True):
+            wrong: Given = room
+            with pytest.raises(InvalidValue, match="room"):
+                run.stream(room=wrong)
+        assert (await run.wait()).output == "ok"

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from trouper.core.conversation import AI, Content, Message, ToolMessage, Value
-from trouper.errors import ForkError
-from trouper_journal import Printable
+from trouper.core.must_be import by_name, is_a, is_a_or_none, whole
+from trouper.errors import ForkError, InvalidValue
+from trouper_journal import Printable, check_value
 
 Writes: TypeAlias = Literal["block", "simulate", "ask"]
 """What becomes of a new write in a fork: refused, answered as if it had been done, or a person is asked."""
@@ -51,12 +52,27 @@ class Forked(Printable):
     replies: int = 0
 
 
+def _content(_: object, attribute: Attribute[Content], given: object) -> None:
+    if given is not None and (not isinstance(given, Sequence) or isinstance(given, bytes)):
+        raise InvalidValue(attribute.name, f"{type(given).__name__} is neither text nor a sequence of parts")
+
+
+def _arguments(edit: object, attribute: Attribute[Mapping[str, Value]], given: Mapping[str, Value]) -> None:
+    by_name(edit, attribute, given)
+    check_value(dict(given), attribute.name)
+
+
+def _version(_: object, attribute: Attribute[int | None], given: object) -> None:
+    if given is not None:
+        whole(given, 1, attribute.name)
+
+
 @frozen(repr=False)
 class EditMessage(Printable):
     """Another content for the message with this id."""
 
-    id: str
-    content: Content
+    id: str = field(validator=is_a(str))
+    content: Content = field(validator=_content)
 
 
 @frozen(repr=False)
@@ -68,8 +84,8 @@ class EditArguments(Printable):
         arguments: The arguments.
     """
 
-    action: str
-    arguments: Mapping[str, Value]
+    action: str = field(validator=is_a(str))
+    arguments: Mapping[str, Value] = field(validator=_arguments)
 
 
 @frozen(repr=False)
@@ -82,8 +98,8 @@ class EditReceipt(Printable):
         status: Whether that is a success.
     """
 
-    action: str
-    content: Content
+    action: str = field(validator=is_a(str))
+    content: Content = field(validator=_content)
     status: Literal["ok", "error"] = "ok"
 
 
@@ -116,12 +132,13 @@ class WhatIf(Printable):
 
     Raises:
         ForkError: Something that is no edit, or another word for ``writes``.
+        InvalidValue: Another part that is not what it must be.
     """
 
     edits: tuple[Edit, ...] = field(default=(), converter=_edits)
-    at: int | None = None
+    at: int | None = field(default=None, validator=_version)
     say: str | Sequence[Message] = ()
-    agent: str | None = None
+    agent: str | None = field(default=None, validator=is_a_or_none(str))
     writes: Writes = field(default="block", validator=_writes)
 
 

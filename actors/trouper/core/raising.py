@@ -88,7 +88,8 @@ def check_not_handed_on(state: RunState) -> None:
 def _check_amounts(state: RunState, wish: Raise) -> None:
     numbers: dict[str, object] = {attribute.name: getattr(wish, attribute.name) for attribute in fields(Raise)}
     tools = numbers.pop("by_tool")
-    assert isinstance(tools, Mapping)
+    if not isinstance(tools, Mapping):
+        raise _refusal(state, "calls of tools", tools)
     numbers.update({f"calls of {tool}": calls for tool, calls in tools.items()})
     for name, number in numbers.items():
         kinds = int | float if name == "seconds" else int

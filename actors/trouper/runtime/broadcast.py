@@ -14,6 +14,8 @@ from attrs import frozen
 
 from trouper.core.conversation import Value
 from trouper.core.exchange import Chunk, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from trouper.core.must_be import whole
+from trouper.errors import InvalidValue
 from trouper_journal import Printable
 
 CHILD: Final = "~"
@@ -123,6 +125,10 @@ class Listener:
     """
 
     def __init__(self, run: str, *, below: bool, room: int, lag: Literal["skip", "disconnect"]) -> None:
+        # A listener that cannot be offered anything would fail the run that offers it.
+        whole(room, 1, "room")
+        if lag not in ("skip", "disconnect"):
+            raise InvalidValue("lag", f"{lag!r} is neither skip nor disconnect")
         self.items: deque[Piece | Told] = deque()
         self.skipped = 0
         self.behind: dict[str, None] = {}

@@ -36,6 +36,7 @@ from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.evolve import evolve
 from trouper.core.fork import WhatIf
+from trouper.core.must_be import must_be
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import StandingRule, evolve_book, revoke_rule
 from trouper.core.state import Action, RunState
@@ -150,7 +151,7 @@ class Commands(Printable):
             InvalidValue: The input cannot be journaled, or the command id is none.
             UnknownRun: The history that it shall start from does not exist.
         """
-        return await begin(self, task, command_id)
+        return await begin(self, must_be(task, Task, "task"), command_id)
 
     async def send(
         self,
@@ -175,7 +176,7 @@ class Commands(Printable):
             InvalidValue: The input cannot be journaled, or an id is none.
         """
         async with self._lines.stand_in(session):
-            return await send(self, session, task, command_id, supersede=supersede)
+            return await send(self, session, must_be(task, Task, "task"), command_id, supersede=supersede)
 
     async def fork(
         self, run: str, what_if: WhatIf, *, by: Principal | None = None, command_id: str | None = None
@@ -193,7 +194,7 @@ class Commands(Printable):
             ForkError: An edit names nothing there, or nothing is left to start from.
             IdempotencyConflict: The command id was used for something else.
         """
-        return await begin_fork(self, run, what_if, by, command_id)
+        return await begin_fork(self, run, must_be(what_if, WhatIf, "what_if"), by, command_id)
 
     # ---- steering
 
@@ -251,7 +252,9 @@ class Commands(Printable):
             ApprovalError: It does not wait, or the edited arguments do not fit its schema.
         """
         run, name = split_action_id(action_id)
-        principal(judgement.by)
+        principal(must_be(judgement, Judgement, "judgement").by)
+        if judgement.digest is not None:
+            must_be(judgement.digest, str, "digest")
         if judgement.arguments is not None:
             edit: object = judgement.arguments
             if not isinstance(edit, Mapping):
@@ -279,6 +282,7 @@ class Commands(Printable):
             UnknownRule: There is none of that id.
         """
         principal(by)
+        must_be(rule, str, "rule")
         while True:
             book = await self.rulebook.read()
             event = revoke_rule(book, rule, by=by, reason=reason)

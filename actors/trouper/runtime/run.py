@@ -10,6 +10,7 @@ from trouper.core.budget import Raise
 from trouper.core.conversation import Message
 from trouper.core.events import Principal
 from trouper.core.fork import WhatIf
+from trouper.core.must_be import must_be
 from trouper.core.state import RunState
 from trouper.runtime.artifacts import Artifact, artifacts_of
 from trouper.runtime.commands import Commands
@@ -103,7 +104,7 @@ class Run:
 
     def __init__(self, runtime: Host, run: str, *, repeated: bool = False) -> None:
         self._runtime = runtime
-        self.id = run
+        self.id = must_be(run, str, "run")
         self.repeated = repeated
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from trouper.agent import Agent
 from trouper.core.conversation import Message
 from trouper.core.events import REGISTRY, Limits, Principal
 from trouper.core.fork import WhatIf
+from trouper.core.must_be import must_be
 from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.errors import InvalidValue, UnknownAgent
@@ -155,6 +156,7 @@ class Runtime(Controls):
     ) -> Run:
         """Begin a new run from a place in another's history; see `Run.fork`."""
         self._check()
+        must_be(what_if, WhatIf, "what_if")
         if what_if.agent is not None and what_if.agent not in self._desk.agents:
             raise UnknownAgent(f"no agent called {what_if.agent!r} is registered here")
         who = None if by is None else principal(by)

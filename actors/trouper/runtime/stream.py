@@ -11,6 +11,7 @@ from attrs import frozen
 from trouper.core import events as ev
 from trouper.core.conversation import Message
 from trouper.core.evolve import evolve
+from trouper.core.must_be import must_be, whole
 from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.errors import StreamOverrun, UnknownRun
@@ -111,6 +112,8 @@ class RunStream:
         room: int = 1000,
         lag: Literal["skip", "disconnect"] = "skip",
     ) -> None:
+        must_be(run, str, "run")
+        whole(after, 0, "after")
         self._journal = journal
         self._broadcast = broadcast
         self._run = run

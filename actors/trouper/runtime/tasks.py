@@ -13,6 +13,7 @@ from trouper.core.base import Base
 from trouper.core.conversation import AI, Human, Message, System, ToolCall, ToolMessage, add_messages
 from trouper.core.digests import message_value
 from trouper.core.events import Limits, Principal
+from trouper.core.must_be import by_name, is_a, is_a_or_none
 from trouper.core.state import RunState
 from trouper.errors import InvalidValue
 from trouper.tools import to_value
@@ -82,7 +83,7 @@ class SubmitOptions(Printable):
 
     start_at: int | None = field(default=None, converter=_start_at)
     deadline: int | None = field(default=None, converter=_deadline, validator=_after_start)
-    state: Mapping[str, object] = field(factory=dict)
+    state: Mapping[str, object] = field(factory=dict, validator=by_name)
     grants: tuple[str, ...] = field(default=(), converter=_grants, kw_only=True)
 
 
@@ -97,14 +98,17 @@ class Task(Printable):
         by: Who asks.
         base: The history that the run shall start from, or None.
         options: When, and under which conditions.
+
+    Raises:
+        InvalidValue: A part of another type.
     """
 
     agent: str
     input: str | Sequence[Message]
-    limits: Limits | None = None
-    by: Principal | None = None
-    base: Base | None = None
-    options: SubmitOptions = field(factory=SubmitOptions)
+    limits: Limits | None = field(default=None, validator=is_a_or_none(Limits))
+    by: Principal | None = field(default=None, validator=is_a_or_none(Principal))
+    base: Base | None = field(default=None, validator=is_a_or_none(Base))
+    options: SubmitOptions = field(factory=SubmitOptions, validator=is_a(SubmitOptions))
 
 
 def principal(by: Principal | str) -> Principal:
