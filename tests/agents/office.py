@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 
 import attrs
 import trio
+import trio.testing
 from tests.core.shell import unanswered
 
 from trouper import REGISTRY, Agent, Commands, DriftPolicy, Limits, Run, Runtime, RuntimeOptions, ToolContext, tool
@@ -258,6 +259,12 @@ async def until(runtime: Runtime, run: str, *labels: str) -> RunState:
             if head is not None and head.label in labels and head.wake_at != 0:
                 return await runtime.commands.state(run)
             await news.wait()
+
+
+async def gone(runtime: Runtime) -> None:
+    """Wait until no run is in memory: one is still there when its last commit can be read."""
+    while runtime.active:
+        await trio.testing.wait_all_tasks_blocked()
 
 
 async def pending(runtime: Runtime, count: int = 1) -> list[PendingApproval]:

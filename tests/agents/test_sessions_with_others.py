@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.agents.office import office, pending, until
+from tests.agents.office import gone, office, pending, until
 from tests.agents.test_sub_agents import agent, scripted
 from tests.agents.test_sub_agents_and_people import mailing
 
@@ -109,7 +109,7 @@ async def test_a_paused_turn_keeps_its_place(tmp_path: Path) -> None:
         await second.pause(by="maria")
         await first.wait()
         assert (await until(runtime, second.id, "paused")).turn is not None
-        assert runtime.active == 0
+        await gone(runtime)
         await second.resume(by="maria")
         assert (await second.wait()).output == "two"
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import trio.testing
-from tests.agents.office import happened, of, office, pending, until
+from tests.agents.office import gone, happened, of, office, pending, until
 from tests.agents.test_sub_agents import agent
 from tests.agents.test_sub_agents_and_people import mailing, models
 
-from trouper import Agent, DeadlineExceeded, Principal, RunResult, Runtime, SubmitOptions, ToolMessage
+from trouper import Agent, DeadlineExceeded, Principal, RunResult, SubmitOptions, ToolMessage
 from trouper.core.events import ActionStarted, ChildPauseRequested, PauseRequested, ResumeRequested, RunHeard, TimerSet
 from trouper.testing import ManualClock, call
 from trouper.timers import wait
-
-
-async def gone(runtime: Runtime) -> None:
-    """Wait until no run is in memory."""
-    while runtime.active:
-        await trio.testing.wait_all_tasks_blocked()
 
 
 @pytest.mark.parametrize("restart", [False, True])

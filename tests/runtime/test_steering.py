@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from attrs import define, field
 from tests.agents.office import AnyTool, happened, of, pending, until
 from tests.runtime.house import house
@@ -142,6 +143,7 @@ async def test_case_06_text_approves_nothing_and_waits_for_the_open_approval() -
             state = await until(runtime, run.id, "awaiting_approval")
             assert [each.action for each in await runtime.approvals()] == [waiting.action]
             assert len(state.control.inbox) == 2
+            await trio.testing.wait_all_tasks_blocked()
             assert runtime.active == 0
         # Also over a restart.
         async with place.open(desk.agent(model)) as runtime:
