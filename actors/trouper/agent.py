@@ -48,7 +48,10 @@ def _must_be(kind: type[_T]) -> Callable[[Agent, Attribute[_T], _T], None]:
 
 def _check_model(agent: Agent, _: Attribute[Model], model: object) -> None:
     if isinstance(model, type) or not isinstance(model, Model) or not isinstance(model.name, str):
-        raise DefinitionError(f"agent {agent.name}, model: {model!r} is none, for that takes a name and agenerate")
+        raise DefinitionError(
+            f"agent {agent.name}, model: {model!r} is not a model; give an object with a name and agenerate, such as "
+            'OpenAIModel("gpt-5.5")'
+        )
 
 
 def _check_history(agent: Agent, _: Attribute[History | None], history: object) -> None:
@@ -65,6 +68,9 @@ def _tools(given: Iterable[Tool]) -> tuple[Tool, ...]:
 def _check_tools(agent: Agent, _: Attribute[Sequence[Tool]], tools: Sequence[Tool]) -> None:
     seen: set[str] = set()
     for tool in tools:
+        given: object = tool
+        if isinstance(given, Agent):
+            raise DefinitionError(f"agent {agent.name}: agent {given.name} is not a tool; give {given.name}.as_tool()")
         if not isinstance(tool, Tool):
             raise DefinitionError(f"agent {agent.name}: {tool!r} is not a tool; decorate it with @tool")
         if not _NAME.fullmatch(tool.name):

@@ -102,6 +102,10 @@ class Opening(Generic[T]):
         clock: Clock,
         make: Callable[[Store, Writer, NewsHub], T],
     ) -> None:
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeError(
+                "a journal needs Trio's event loop, not asyncio's: start the program with trio.run(main)"
+            )
         self._provide = provide
         self._options = options
         self._clock = clock

@@ -19,7 +19,7 @@ from trouper.testing import ModelRequest, call, calls
 
 
 def mailing(desk: Office, branches: Sequence[str] = ("a",)) -> Agent:
-    """Case 12: parent, researcher, helper; the helper adds, then sends an email that needs an approval."""
+    """A parent, a researcher and a helper; the helper adds, then sends an email that needs an approval."""
 
     def asked(request: ModelRequest) -> str:
         return str(request.messages[1].content)

@@ -66,6 +66,30 @@ async def test_two_agents_of_one_name_are_refused_before_the_journal_is_touched(
     assert not (tmp_path / "a.db").exists()
 
 
+def test_another_event_loop_is_refused_in_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Runtime.open(tmp_path / "a.db", [one_reply()]):
+            pass
+
+    with pytest.raises(RuntimeError, match=r"trio\.run"):
+        main().send(None)  # as any other loop would begin it
+    assert not (tmp_path / "a.db").exists()
+
+
+async def test_an_agent_in_the_place_of_another_thing_is_told_what_to_write(tmp_path: Path) -> None:
+    desk = one_reply()
+    with pytest.raises(DefinitionError, match=r"give a sequence, such as \[desk\]"):
+        async with Runtime.open(tmp_path / "a.db", desk):  # type: ignore[arg-type]  # what is tested
+            pass
+    async with Runtime.open(tmp_path / "a.db", [desk]) as runtime:
+        with pytest.raises(UnknownAgent, match="asked by name: give 'desk'"):
+            await runtime.submit(desk, "Hello")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(DefinitionError, match=r"give desk\.as_tool\(\)"):
+        Agent("boss", tools=[desk], model=desk.model)  # type: ignore[list-item]  # what is tested
+    with pytest.raises(DefinitionError, match="'gpt' is not a model"):
+        Agent("boss", model="gpt")  # type: ignore[arg-type]  # what is tested
+
+
 async def test_unknown_agents_and_runs_are_named(tmp_path: Path) -> None:
     async with Runtime.open(tmp_path / "a.db", [one_reply()]) as runtime:
         with pytest.raises(UnknownAgent, match=r"clerk.*desk"):

@@ -29,6 +29,8 @@ def by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
         DefinitionError: Two different agents have one name, or something is no agent.
     """
     known: dict[str, Agent] = {}
+    if isinstance(agents, Agent):
+        raise DefinitionError(f"agents: give a sequence, such as [{agents.name}], not an Agent")
     for agent in agents:
         if isinstance(agent, Agent) and agent.name in known:
             raise DefinitionError(f"two agents are called {agent.name}")
@@ -95,6 +97,8 @@ def known_agent(agents: Mapping[str, Agent], name: object) -> None:
     Raises:
         UnknownAgent: There is none of that name.
     """
+    if isinstance(name, Agent):
+        raise UnknownAgent(f"agents are asked by name: give {name.name!r}, not the Agent")
     if not isinstance(name, str) or name not in agents:
         names = ", ".join(agents) or "none"
         raise UnknownAgent(f"no agent called {name!r} is registered here; agents: {names}")
