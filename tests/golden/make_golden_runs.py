@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import trio
+from attrs import define
+from tests.golden.company import Company
 from tests.golden.desk import Desk
 from tests.golden.make_golden import CountedRandom
+from tests.golden.player import Player
+from tests.golden.scenes import Leftovers, Scenes
 
-from trouper import REGISTRY, Limits, Run, RunError, Runtime, RuntimeOptions
+from trouper import REGISTRY, Commands, Human, Limits, Price, Run, Runtime, RuntimeOptions, SystemClock, SystemEntropy
+from trouper.core.conversation import text
 from trouper.core.events import ActionReturnedLate
 from trouper.core.replay import check
+from trouper.core.rule_events import APPROVALS
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.runtime.commands import PendingApproval
+from trouper.runtime.sessions import read
 from trouper.testing import ManualClock
 from trouper_journal import Journal
 
@@ -40,35 +46,14 @@ class CountedEntropy:
         return 0.5
 
 
-class Writer:
-    """Plays all kinds of runs."""
+@define(eq=False)
+class Writer(Player):
+    """Plays all that a desk's runs can come to."""
 
-    def __init__(self, runtime: Runtime, desk: Desk, clock: ManualClock) -> None:
-        self.runtime = runtime
-        self.desk = desk
-        self.clock = clock
+    desk: Desk
 
     async def begin(self, name: str, limits: Limits | None = None) -> Run:
-        self.clock.advance(60)
-        return await self.runtime.submit("desk", name, command_id=name, limits=limits, by="maria")
-
-    async def until(self, run: Run, label: str) -> None:
-        async with self.runtime.journal.news() as news:
-            while True:
-                told = status(state := await run.state())
-                if told.label == label and (state.ended or told.wake_at != 0):
-                    return
-                await news.wait()
-
-    async def asked(self, run: Run) -> Sequence[PendingApproval]:
-        await self.until(run, "awaiting_approval")
-        return [each for each in await self.runtime.approvals() if each.run == run.id]
-
-    async def ended(self, run: Run) -> None:
-        try:
-            await run.wait()
-        except RunError:
-            return
+        return await self.submit("desk", name, limits)
 
     async def write(self) -> None:
         for name in ("answer", "think", "bad calls", "cut off"):
@@ -149,36 +134,52 @@ async def cut_short(clock: ManualClock) -> None:
 
 
 async def write_golden_runs(path: Path) -> None:
-    """Write the journal, over two lives of a runtime."""
-    desk, clock, entropy, random = Desk(), ManualClock(), CountedEntropy(), CountedRandom()
+    """Write the journal: the company's life, three of the desk, and a last one of the company's."""
+    clock, entropy, random = ManualClock(), CountedEntropy(), CountedRandom()
     async with Journal.open(path, registry=REGISTRY, clock=clock, random=random) as journal:
-        async with trio.open_nursery() as nursery:
-            options = RuntimeOptions(drain=5, grace=1)
-            async with Runtime.over(journal, [desk.agent()], clock=clock, entropy=entropy, options=options) as runtime:
-                writer = Writer(runtime, desk, clock)
-                await writer.write()
-                await writer.begin("stop")
-                await desk.began.wait()
-                await writer.begin("ask")
-                await desk.model.asked.wait()
-                nursery.start_soon(cut_short, clock)
-        desk.stopped, desk.model.hangs = True, False
-        # In the second life the prose is another one, in the third the contract.
-        agent = desk.agent(instructions="Do it well.")
-        async with Runtime.over(journal, [agent], clock=clock, entropy=entropy) as runtime:
-            writer = Writer(runtime, desk, clock)
-            for name in ("stop", "ask"):
-                await writer.ended(await writer.begin(name))
-            await approved(writer, await writer.begin("drift"))
-        agent = desk.agent(instructions="Do it well.", tools=desk.tools(version="2"))
-        async with Runtime.over(journal, [agent], clock=clock, entropy=entropy) as runtime:
-            writer = Writer(runtime, desk, clock)
-            run = await writer.begin("changed")
-            (asked,) = await writer.asked(run)
-            await runtime.approve(asked.action, by="maria")
-            await writer.until(run, "drifted")
-            await runtime.adopt(run.id, by="peter")
-            await approved(writer, run)
+        await company_life(journal, clock, entropy, Scenes)
+        await desk_lives(journal, clock, entropy)
+        await company_life(journal, clock, entropy, Leftovers)
+
+
+async def company_life(journal: Journal, clock: ManualClock, entropy: CountedEntropy, scenes: type[Scenes]) -> None:
+    """A life of a runtime with the company's agents."""
+    company = Company()
+    options = RuntimeOptions(prices={"golden-dear": Price("golden 2026-01-01", 1_000, 5_000)})
+    async with Runtime.over(journal, company.agents(), clock=clock, entropy=entropy, options=options) as runtime:
+        await scenes(runtime, clock, company).play()
+
+
+async def desk_lives(journal: Journal, clock: ManualClock, entropy: CountedEntropy) -> None:
+    """Three lives of a runtime with the desk."""
+    desk = Desk()
+    async with trio.open_nursery() as nursery:
+        options = RuntimeOptions(drain=5, grace=1)
+        async with Runtime.over(journal, [desk.agent()], clock=clock, entropy=entropy, options=options) as runtime:
+            writer = Writer(runtime, clock, desk)
+            await writer.write()
+            await writer.begin("stop")
+            await desk.began.wait()
+            await writer.begin("ask")
+            await desk.model.asked.wait()
+            nursery.start_soon(cut_short, clock)
+    desk.stopped, desk.model.hangs = True, False
+    # In the second life the prose is another one, in the third the contract.
+    agent = desk.agent(instructions="Do it well.")
+    async with Runtime.over(journal, [agent], clock=clock, entropy=entropy) as runtime:
+        writer = Writer(runtime, clock, desk)
+        for name in ("stop", "ask"):
+            await writer.ended(await writer.begin(name))
+        await approved(writer, await writer.begin("drift"))
+    agent = desk.agent(instructions="Do it well.", tools=desk.tools(version="2"))
+    async with Runtime.over(journal, [agent], clock=clock, entropy=entropy) as runtime:
+        writer = Writer(runtime, clock, desk)
+        run = await writer.begin("changed")
+        (asked,) = await writer.asked(run)
+        await runtime.approve(asked.action, by="maria")
+        await writer.until(run, "drifted")
+        await runtime.adopt(run.id, by="peter")
+        await approved(writer, run)
 
 
 async def approved(writer: Writer, run: Run) -> None:
@@ -196,28 +197,70 @@ async def describe_runs(path: Path) -> dict[str, object]:
         runs: dict[str, object] = {}
         async for head in journal.streams(prefix="run/"):
             events = [journal.registry.decode(record) async for record in journal.read(head.stream)]
-            types = [record.type async for record in journal.read(head.stream)]
             state, difference = check(head.stream.removeprefix("run/"), events)
             assert difference is None, difference
-            runs[state.run] = {"events": types, **facts(state)}
-        return {"records": found.records, "root": found.root, "runs": runs}
+            runs[state.run] = {"events": await types_in(journal, head.stream), **facts(state)}
+        sessions = {head.stream.removeprefix("session/") async for head in journal.streams(prefix="session/")}
+        return {
+            "records": found.records,
+            "root": found.root,
+            "runs": runs,
+            "sessions": {session: await session_facts(journal, session) for session in sorted(sessions)},
+            "rules": await rule_facts(journal),
+        }
+
+
+async def types_in(journal: Journal, stream: str) -> list[str]:
+    """The types of a stream's events, in order."""
+    return [record.type async for record in journal.read(stream)]
 
 
 def facts(state: RunState) -> dict[str, object]:
     """What a run came to."""
     told = status(state)
+    humans = [message for message in state.messages if isinstance(message, Human)]
     return {
-        "asked": str(state.messages[0].content),
+        "asked": text(humans[0].content) if humans else "",
+        "agent": state.agent,
         "label": told.label,
+        "failure": state.failure,
         "wake_at": told.wake_at,
         "steps": state.steps,
         "output": state.output,
         "definition": state.definition,
         "tokens": [state.usage.input_tokens, state.usage.output_tokens, state.usage.unknown],
+        "cost": state.spent.cost,
+        "calls": [state.spent.model_calls, state.spent.tool_calls],
         "in_doubt": [action.action for action in state.in_doubt],
         "awaiting": [[action.action, action.digest.hex()] for action in state.awaiting],
+        "children": [[child.run, child.status] for child in state.children],
+        "named": dict(state.named),
         "messages": [[message.role, message.id, str(message.content)] for message in state.messages],
         "chain": state.chain.hex(),
+    }
+
+
+async def session_facts(journal: Journal, session: str) -> dict[str, object]:
+    """How a session stands, and what the next turn would be shown of it."""
+    view = await read(journal, session)
+    commands = Commands(journal, SystemClock(), SystemEntropy())
+    return {
+        "events": await types_in(journal, f"session/{session}"),
+        "agent": view.agent,
+        "turns": [[turn.run, turn.number, turn.status, turn.version] for turn in view.turns],
+        "histories": [[message.id for message in await commands.history(turn.run)] for turn in view.turns],
+    }
+
+
+async def rule_facts(journal: Journal) -> dict[str, object]:
+    """The standing rules."""
+    rules = await Commands(journal, SystemClock(), SystemEntropy()).rules()
+    return {
+        "events": await types_in(journal, APPROVALS),
+        "rules": [
+            [rule.rule, rule.tool, rule.left, rule.revoked, rule.revoked_by and attrs.asdict(rule.revoked_by)]
+            for rule in rules
+        ],
     }
 
 
