@@ -18,7 +18,7 @@ from trouper.core.approvals import NO_GROUNDS, Asking, Grounds
 from trouper.core.conversation import Value
 from trouper.core.terms import Principal
 from trouper.errors import DefinitionError
-from trouper_journal import Printable, check_value
+from trouper_journal import Plain, Printable, check_value
 
 SECOND = 1_000_000_000
 
@@ -26,8 +26,8 @@ SECOND = 1_000_000_000
 _LONGEST = 10**9
 
 
-@frozen(repr=False)
-class ProposedCall(Printable):
+@frozen(repr=False, eq=False)
+class ProposedCall(Plain):
     """A call that a model wants to make, as policies see it.
 
     Attributes:
@@ -228,8 +228,8 @@ class People(Policy):
 # ---- what a chain says
 
 
-@frozen(repr=False)
-class Ruling(Printable):
+@frozen(repr=False, eq=False)
+class Ruling(Plain):
     """What policies say of a call.
 
     Attributes:

@@ -32,6 +32,7 @@ from trouper_journal._merkle import EMPTY_RANGE as EMPTY_RANGE
 from trouper_journal._merkle import CompactRange as CompactRange
 from trouper_journal._news import Arrival as Arrival
 from trouper_journal._options import JournalOptions as JournalOptions
+from trouper_journal._printable import Plain as Plain
 from trouper_journal._printable import Printable as Printable
 from trouper_journal._records import Committed as Committed
 from trouper_journal._records import Domain as Domain

@@ -18,7 +18,7 @@ from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain, Printable
 from trouper_journal._records import Record
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
@@ -36,8 +36,8 @@ MAX_PROBLEMS: Final = 100
 Kind: TypeAlias = Literal["position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable"]
 
 
-@attrs.frozen(slots=True, repr=False)
-class Problem(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Problem(Plain):
     """One thing that is not as it must be.
 
     Attributes:
@@ -54,8 +54,8 @@ class Problem(Printable):
     message: str
 
 
-@attrs.frozen(slots=True, repr=False)
-class Verification(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Verification(Plain):
     """What was found.
 
     Attributes:

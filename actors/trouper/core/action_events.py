@@ -9,7 +9,7 @@ from attrs import frozen
 from trouper.core.approvals import NO_GROUNDS, Grounds
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 Cause: TypeAlias = Literal[
     "lost",
@@ -45,8 +45,8 @@ Evidence: TypeAlias = Literal[
 
 
 @event("action.planned", schema=1, driver=True)
-@frozen(repr=False)
-class ActionPlanned(Printable):
+@frozen(repr=False, eq=False)
+class ActionPlanned(Plain):
     """A call was read, checked against its tool, and given its gate.
 
     Attributes:
@@ -94,8 +94,8 @@ class ActionPlanned(Printable):
 
 
 @event("approval.requested", schema=1, driver=True)
-@frozen(repr=False)
-class ApprovalRequested(Printable):
+@frozen(repr=False, eq=False)
+class ApprovalRequested(Plain):
     """A person is asked.
 
     Attributes:
@@ -116,8 +116,8 @@ class ApprovalRequested(Printable):
 
 
 @event("approval.decided", schema=1)
-@frozen(repr=False)
-class ApprovalDecided(Printable):
+@frozen(repr=False, eq=False)
+class ApprovalDecided(Plain):
     """A person decided; where several must approve, it is that person's vote.
 
     Attributes:
@@ -137,8 +137,8 @@ class ApprovalDecided(Printable):
 
 
 @event("approval.expired", schema=1, driver=True)
-@frozen(repr=False)
-class ApprovalExpired(Printable):
+@frozen(repr=False, eq=False)
+class ApprovalExpired(Plain):
     """A request lapsed: its time ran out, or the tool changed and it must be asked anew."""
 
     action: str
@@ -147,8 +147,8 @@ class ApprovalExpired(Printable):
 
 
 @event("action.replanned", schema=1, driver=True)
-@frozen(repr=False)
-class ActionReplanned(Printable):
+@frozen(repr=False, eq=False)
+class ActionReplanned(Plain):
     """After a new definition was adopted: the call's gate, limit and digest under it."""
 
     action: str
@@ -167,8 +167,8 @@ class ActionReplanned(Printable):
 
 
 @event("action.started", schema=1, driver=True)
-@frozen(repr=False)
-class ActionStarted(Printable):
+@frozen(repr=False, eq=False)
+class ActionStarted(Plain):
     """An attempt at a call is about to be made."""
 
     action: str
@@ -176,8 +176,8 @@ class ActionStarted(Printable):
 
 
 @event("action.receipted", schema=1, driver=True)
-@frozen(repr=False)
-class ActionReceipted(Printable):
+@frozen(repr=False, eq=False)
+class ActionReceipted(Plain):
     """A call is over and its outcome is known.
 
     Attributes:
@@ -203,8 +203,8 @@ class ActionReceipted(Printable):
 
 
 @event("action.interrupted", schema=1, driver=True)
-@frozen(repr=False)
-class ActionInterrupted(Printable):
+@frozen(repr=False, eq=False)
+class ActionInterrupted(Plain):
     """An attempt ended without an outcome that can be trusted.
 
     Attributes:
@@ -225,8 +225,8 @@ class ActionInterrupted(Printable):
 
 
 @event("action.queried", schema=1, driver=True)
-@frozen(repr=False)
-class ActionQueried(Printable):
+@frozen(repr=False, eq=False)
+class ActionQueried(Plain):
     """The tool's query was asked whether an interrupted attempt took place (``found`` is receipted instead)."""
 
     action: str
@@ -236,8 +236,8 @@ class ActionQueried(Printable):
 
 
 @event("action.unresolved", schema=1, driver=True)
-@frozen(repr=False)
-class ActionUnresolved(Printable):
+@frozen(repr=False, eq=False)
+class ActionUnresolved(Plain):
     """Whether the call took place is unknown, and only a named person can settle it."""
 
     action: str
@@ -246,8 +246,8 @@ class ActionUnresolved(Printable):
 
 
 @event("action.resolved", schema=1)
-@frozen(repr=False)
-class ActionResolved(Printable):
+@frozen(repr=False, eq=False)
+class ActionResolved(Plain):
     """A person settled a call in doubt."""
 
     action: str
@@ -257,8 +257,8 @@ class ActionResolved(Printable):
 
 
 @event("action.returned_late", schema=1, driver=True)
-@frozen(repr=False)
-class ActionReturnedLate(Printable):
+@frozen(repr=False, eq=False)
+class ActionReturnedLate(Plain):
     """An attempt that had been given up came back after the call was settled: a note, never a second outcome."""
 
     action: str

@@ -7,7 +7,7 @@ from attrs import field, frozen
 from trouper.core.budget import Raise
 from trouper.core.limits import OnLimit, Resource
 from trouper.core.terms import Principal
-from trouper_journal import Content, Printable, event
+from trouper_journal import Content, Plain, event
 
 
 def _none() -> dict[str, int]:
@@ -15,8 +15,8 @@ def _none() -> dict[str, int]:
 
 
 @event("budget.refused", schema=1, driver=True)
-@frozen(repr=False)
-class BudgetRefused(Printable):
+@frozen(repr=False, eq=False)
+class BudgetRefused(Plain):
     """Something was not done, because a limit of the run, or of a run above it, would have been exceeded.
 
     Attributes:
@@ -41,8 +41,8 @@ class BudgetRefused(Printable):
 
 
 @event("budget.warned", schema=1, driver=True)
-@frozen(repr=False)
-class BudgetWarned(Printable):
+@frozen(repr=False, eq=False)
+class BudgetWarned(Plain):
     """The model is told that something is running out.
 
     Attributes:
@@ -60,8 +60,8 @@ class BudgetWarned(Printable):
 
 
 @event("budget.raised", schema=1)
-@frozen(repr=False)
-class BudgetRaised(Printable):
+@frozen(repr=False, eq=False)
+class BudgetRaised(Plain):
     """The run may go further; one that waits or failed at such a limit goes on.
 
     Attributes:

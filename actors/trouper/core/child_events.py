@@ -7,12 +7,12 @@ from typing import Literal
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 
 @event("child.started", schema=1, driver=True)
-@frozen(repr=False)
-class ChildStarted(Printable):
+@frozen(repr=False, eq=False)
+class ChildStarted(Plain):
     """A call is about to begin a run of its own; that run's ``run.submitted`` stands in the same commit.
 
     Attributes:
@@ -29,8 +29,8 @@ class ChildStarted(Printable):
 
 
 @event("child.cancel_requested", schema=1, driver=True)
-@frozen(repr=False)
-class ChildCancelRequested(Printable):
+@frozen(repr=False, eq=False)
+class ChildCancelRequested(Plain):
     """The run's cancellation was passed on; the child's ``run.cancel_requested`` stands in the same commit."""
 
     action: str
@@ -38,8 +38,8 @@ class ChildCancelRequested(Printable):
 
 
 @event("child.finished", schema=1, driver=True)
-@frozen(repr=False)
-class ChildFinished(Printable):
+@frozen(repr=False, eq=False)
+class ChildFinished(Plain):
     """A child has ended; written by the child's agent, in the commit that ends the child.
 
     Attributes:

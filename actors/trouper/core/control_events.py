@@ -6,12 +6,12 @@ from attrs import frozen
 
 from trouper.core.conversation import Message
 from trouper.core.terms import Principal
-from trouper_journal import Content, Printable, event
+from trouper_journal import Content, Plain, event
 
 
 @event("run.signalled", schema=1)
-@frozen(repr=False)
-class RunSignalled(Printable):
+@frozen(repr=False, eq=False)
+class RunSignalled(Plain):
     """Somebody sent messages to a run under way; it hears them before it next asks its model."""
 
     messages: Content[tuple[Message, ...]] = ()
@@ -19,8 +19,8 @@ class RunSignalled(Printable):
 
 
 @event("run.heard", schema=1, driver=True)
-@frozen(repr=False)
-class RunHeard(Printable):
+@frozen(repr=False, eq=False)
+class RunHeard(Plain):
     """What had been sent to the run became part of its conversation, in this place.
 
     Attributes:
@@ -31,8 +31,8 @@ class RunHeard(Printable):
 
 
 @event("run.pause_requested", schema=1)
-@frozen(repr=False)
-class PauseRequested(Printable):
+@frozen(repr=False, eq=False)
+class PauseRequested(Plain):
     """Somebody wants the run to begin nothing more until it is resumed.
 
     Attributes:
@@ -45,16 +45,16 @@ class PauseRequested(Printable):
 
 
 @event("deadline.passed", schema=1, driver=True)
-@frozen(repr=False)
-class DeadlinePassed(Printable):
+@frozen(repr=False, eq=False)
+class DeadlinePassed(Plain):
     """The run's deadline came before its end: what is under way is brought to a known end, then the run fails."""
 
     deadline: int
 
 
 @event("deadline.extended", schema=1)
-@frozen(repr=False)
-class DeadlineExtended(Printable):
+@frozen(repr=False, eq=False)
+class DeadlineExtended(Plain):
     """The run may take longer; one that had failed at its deadline goes on.
 
     Attributes:
@@ -67,8 +67,8 @@ class DeadlineExtended(Printable):
 
 
 @event("timer.set", schema=1, driver=True)
-@frozen(repr=False)
-class TimerSet(Printable):
+@frozen(repr=False, eq=False)
+class TimerSet(Plain):
     """A tool has returned, and its call is to be answered later.
 
     Attributes:
@@ -83,8 +83,8 @@ class TimerSet(Printable):
 
 
 @event("timer.fired", schema=1, driver=True)
-@frozen(repr=False)
-class TimerFired(Printable):
+@frozen(repr=False, eq=False)
+class TimerFired(Plain):
     """A call's moment has come.
 
     Attributes:
@@ -97,8 +97,8 @@ class TimerFired(Printable):
 
 
 @event("child.pause_requested", schema=1, driver=True)
-@frozen(repr=False)
-class ChildPauseRequested(Printable):
+@frozen(repr=False, eq=False)
+class ChildPauseRequested(Plain):
     """The run's pause, or its end, was passed on; the child's own event of that stands in the same commit.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from attrs import Attribute, field, fields, frozen
 
 from trouper.errors import DefinitionError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from . import config_checks as checks
 from .conversation import AI, Usage, Value
@@ -25,8 +25,8 @@ def _first(said: _Setting | None, otherwise: _Setting | None) -> _Setting | None
     return otherwise if said is None else said
 
 
-@frozen(repr=False)
-class OutputSchema(Printable):
+@frozen(repr=False, eq=False)
+class OutputSchema(Plain):
     """What a reply's text must be: JSON that fits a schema, held to by the provider.
 
     Attributes:
@@ -45,8 +45,8 @@ def _a_schema(_: object, attribute: Attribute[OutputSchema | None], value: objec
         raise DefinitionError(f"model config, {attribute.name}: {value!r} is no OutputSchema"[:200])
 
 
-@frozen(repr=False)
-class ModelConfig(Printable):
+@frozen(repr=False, eq=False)
+class ModelConfig(Plain):
     """Settings of one model call; None leaves a setting to the provider.
 
     Attributes:
@@ -104,8 +104,8 @@ class ModelConfig(Printable):
         return said
 
 
-@frozen(repr=False)
-class ModelReply(Printable):
+@frozen(repr=False, eq=False)
+class ModelReply(Plain):
     """A model's complete answer to one request.
 
     Attributes:
@@ -127,29 +127,29 @@ class ModelReply(Printable):
     request_id: str | None = None
 
 
-@frozen(repr=False)
-class TextDelta(Printable):
+@frozen(repr=False, eq=False)
+class TextDelta(Plain):
     """The next piece of the reply's text."""
 
     text: str
 
 
-@frozen(repr=False)
-class ReasoningDelta(Printable):
+@frozen(repr=False, eq=False)
+class ReasoningDelta(Plain):
     """The next piece of the reasoning that the provider discloses."""
 
     text: str
 
 
-@frozen(repr=False)
-class RefusalDelta(Printable):
+@frozen(repr=False, eq=False)
+class RefusalDelta(Plain):
     """The next piece of a refusal."""
 
     text: str
 
 
-@frozen(repr=False)
-class ToolCallDelta(Printable):
+@frozen(repr=False, eq=False)
+class ToolCallDelta(Plain):
     """The next piece of a tool call.
 
     Attributes:
@@ -165,15 +165,15 @@ class ToolCallDelta(Printable):
     arguments: str = ""
 
 
-@frozen(repr=False)
-class UsageDelta(Printable):
+@frozen(repr=False, eq=False)
+class UsageDelta(Plain):
     """The tokens taken, so far or in all."""
 
     usage: Usage
 
 
-@frozen(repr=False)
-class Finished(Printable):
+@frozen(repr=False, eq=False)
+class Finished(Plain):
     """The end of a streamed reply; it carries the whole of it."""
 
     reply: ModelReply

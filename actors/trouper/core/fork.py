@@ -16,14 +16,14 @@ from attrs import Attribute, field, frozen
 from trouper.core.conversation import AI, Content, Message, ToolMessage, Value
 from trouper.core.must_be import by_name, is_a, is_a_or_none, whole
 from trouper.errors import ForkError, InvalidValue
-from trouper_journal import Printable, check_value
+from trouper_journal import Plain, check_value
 
 Writes: TypeAlias = Literal["block", "simulate", "ask"]
 """What becomes of a new write in a fork: refused, answered as if it had been done, or a person is asked."""
 
 
-@frozen(repr=False)
-class Fork(Printable):
+@frozen(repr=False, eq=False)
+class Fork(Plain):
     """Where a run was forked from.
 
     Attributes:
@@ -37,8 +37,8 @@ class Fork(Printable):
     writes: Writes = "block"
 
 
-@frozen(repr=False)
-class Forked(Printable):
+@frozen(repr=False, eq=False)
+class Forked(Plain):
     """A fork, as its own run knows it.
 
     Attributes:
@@ -67,16 +67,16 @@ def _version(_: object, attribute: Attribute[int | None], given: object) -> None
         whole(given, 1, attribute.name)
 
 
-@frozen(repr=False)
-class EditMessage(Printable):
+@frozen(repr=False, eq=False)
+class EditMessage(Plain):
     """Another content for the message with this id."""
 
     id: str = field(validator=is_a(str))
     content: Content = field(validator=_content)
 
 
-@frozen(repr=False)
-class EditArguments(Printable):
+@frozen(repr=False, eq=False)
+class EditArguments(Plain):
     """Other arguments for a call; it and the other calls of its reply are made anew.
 
     Attributes:
@@ -88,8 +88,8 @@ class EditArguments(Printable):
     arguments: Mapping[str, Value] = field(validator=_arguments)
 
 
-@frozen(repr=False)
-class EditReceipt(Printable):
+@frozen(repr=False, eq=False)
+class EditReceipt(Plain):
     """Another answer to a call.
 
     Attributes:
@@ -118,8 +118,8 @@ def _writes(_: object, __: object, value: object) -> None:
         raise ForkError(f"writes: {value!r} is none of 'block', 'simulate' and 'ask'")
 
 
-@frozen(repr=False)
-class WhatIf(Printable):
+@frozen(repr=False, eq=False)
+class WhatIf(Plain):
     """What shall be different in a fork.
 
     Attributes:
@@ -142,8 +142,8 @@ class WhatIf(Printable):
     writes: Writes = field(default="block", validator=_writes)
 
 
-@frozen(repr=False)
-class Cut(Printable):
+@frozen(repr=False, eq=False)
+class Cut(Plain):
     """A history with the edits made.
 
     Attributes:

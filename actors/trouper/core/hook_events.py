@@ -5,11 +5,11 @@ from __future__ import annotations
 from attrs import frozen
 
 from trouper.core.hook_ops import Op, Point
-from trouper_journal import Content, Printable, event
+from trouper_journal import Content, Plain, event
 
 
-@frozen(repr=False)
-class HookDone(Printable):
+@frozen(repr=False, eq=False)
+class HookDone(Plain):
     """What one hook asked for.
 
     Attributes:
@@ -24,8 +24,8 @@ class HookDone(Printable):
 
 
 @event("hook.applied", schema=1, driver=True)
-@frozen(repr=False)
-class HookApplied(Printable):
+@frozen(repr=False, eq=False)
+class HookApplied(Plain):
     """The hooks of one point were called, once, and this came of it; a replay does not call them.
 
     Attributes:

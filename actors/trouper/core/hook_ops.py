@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from attrs import field, frozen
 
 from trouper.core.conversation import AI, Message, Value
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 Point: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool", "on_error"]
 """Where in a run a hook is called."""
@@ -18,8 +18,8 @@ Point: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_
 POINTS: Final[tuple[Point, ...]] = ("before_model", "after_model", "before_tool", "after_tool", "on_error")
 
 
-@frozen(repr=False)
-class Drop(Printable):
+@frozen(repr=False, eq=False)
+class Drop(Plain):
     """Leave messages out of what the model is shown, from now on; the run's record keeps them.
 
     Attributes:
@@ -33,8 +33,8 @@ class Drop(Printable):
     through: str | None = None
 
 
-@frozen(repr=False)
-class Insert(Printable):
+@frozen(repr=False, eq=False)
+class Insert(Plain):
     """Show the model one more message, from now on.
 
     Attributes:
@@ -48,8 +48,8 @@ class Insert(Printable):
     after: str | None = None
 
 
-@frozen(repr=False)
-class Replace(Printable):
+@frozen(repr=False, eq=False)
+class Replace(Plain):
     """Show the model another message in place of the one with its id, from now on; the run's record keeps that.
 
     Attributes:
@@ -61,8 +61,8 @@ class Replace(Printable):
     message: Message
 
 
-@frozen(repr=False)
-class UseModel(Printable):
+@frozen(repr=False, eq=False)
+class UseModel(Plain):
     """Let another model answer this one call.
 
     Attributes:
@@ -76,8 +76,8 @@ class UseModel(Printable):
     reason: str = ""
 
 
-@frozen(repr=False)
-class SetArguments(Printable):
+@frozen(repr=False, eq=False)
+class SetArguments(Plain):
     """Make the call with these arguments; they are checked against the tool as the model's own would be.
 
     Attributes:
@@ -89,8 +89,8 @@ class SetArguments(Printable):
     arguments: dict[str, Value]
 
 
-@frozen(repr=False)
-class Answer(Printable):
+@frozen(repr=False, eq=False)
+class Answer(Plain):
     """Before a call: answer it without making it. After a call: tell the model this in place of its result.
 
     Attributes:
@@ -104,8 +104,8 @@ class Answer(Printable):
     ok: bool = True
 
 
-@frozen(repr=False)
-class Reply(Printable):
+@frozen(repr=False, eq=False)
+class Reply(Plain):
     """Take this for the model's reply, without asking the model.
 
     Attributes:
@@ -117,8 +117,8 @@ class Reply(Printable):
     message: AI
 
 
-@frozen(repr=False)
-class Update(Printable):
+@frozen(repr=False, eq=False)
+class Update(Plain):
     """Write to the run's named state, through the reducers of its keys.
 
     Attributes:
@@ -130,8 +130,8 @@ class Update(Printable):
     values: dict[str, Value]
 
 
-@frozen(repr=False)
-class Spend(Printable):
+@frozen(repr=False, eq=False)
+class Spend(Plain):
     """Say that the hook asked a model itself, so that the tokens count as the run's.
 
     Attributes:
@@ -147,8 +147,8 @@ class Spend(Printable):
     output_tokens: int | None = None
 
 
-@frozen(repr=False)
-class Fail(Printable):
+@frozen(repr=False, eq=False)
+class Fail(Plain):
     """End the run as failed; it can be resumed, and then the hooks of this point are called again.
 
     Attributes:

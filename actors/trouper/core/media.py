@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import field, frozen
 
 from trouper.core.conversation import Part
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 # What the formats begin with.
 _MAGIC: Final = (
@@ -34,8 +34,8 @@ def _check_bytes(what: str, data: object) -> None:
         raise ValueError(f"{what}: give its bytes, not {'nothing' if data == b'' else type(data).__name__}")
 
 
-@frozen(repr=False)
-class Image(Printable):
+@frozen(repr=False, eq=False)
+class Image(Plain):
     """An image, by its bytes or by an address that the provider can read.
 
     Attributes:
@@ -70,8 +70,8 @@ class Image(Printable):
         return {"type": "image_url", "image_url": shown}
 
 
-@frozen(repr=False)
-class Audio(Printable):
+@frozen(repr=False, eq=False)
+class Audio(Plain):
     """A sound, for models that listen.
 
     Attributes:
@@ -94,8 +94,8 @@ class Audio(Printable):
         return {"type": "input_audio", "input_audio": {"data": data, "format": self.format}}
 
 
-@frozen(repr=False)
-class File(Printable):
+@frozen(repr=False, eq=False)
+class File(Plain):
     """A file, such as a PDF, for models that read such files.
 
     Attributes:

@@ -8,12 +8,12 @@ from attrs import frozen
 
 from trouper.core.budget import Reserve
 from trouper.core.terms import AskedCall
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 
 @event("model.requested", schema=1, driver=True)
-@frozen(repr=False)
-class ModelRequested(Printable):
+@frozen(repr=False, eq=False)
+class ModelRequested(Plain):
     """A request is about to be sent: one event for each attempt on the wire.
 
     Attributes:
@@ -34,8 +34,8 @@ class ModelRequested(Printable):
 
 
 @event("model.responded", schema=1, driver=True)
-@frozen(repr=False)
-class ModelResponded(Printable):
+@frozen(repr=False, eq=False)
+class ModelResponded(Plain):
     """The model's reply, as it came.
 
     Attributes:
@@ -66,8 +66,8 @@ class ModelResponded(Printable):
 
 
 @event("model.failed", schema=1, driver=True)
-@frozen(repr=False)
-class ModelFailed(Printable):
+@frozen(repr=False, eq=False)
+class ModelFailed(Plain):
     """An attempt brought no reply, and it is known why.
 
     Attributes:
@@ -82,8 +82,8 @@ class ModelFailed(Printable):
 
 
 @event("model.lost", schema=1, driver=True)
-@frozen(repr=False)
-class ModelLost(Printable):
+@frozen(repr=False, eq=False)
+class ModelLost(Plain):
     """A request went out and nobody will ever know its reply: it may have been billed."""
 
     index: int

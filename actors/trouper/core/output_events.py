@@ -6,12 +6,12 @@ from typing import Literal
 
 from attrs import frozen
 
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 
 @event("output.accepted", schema=1, driver=True)
-@frozen(repr=False)
-class OutputAccepted(Printable):
+@frozen(repr=False, eq=False)
+class OutputAccepted(Plain):
     """The final output was read, and fits what the agent was asked for.
 
     Attributes:
@@ -26,8 +26,8 @@ class OutputAccepted(Printable):
 
 
 @event("output.rejected", schema=1, driver=True)
-@frozen(repr=False)
-class OutputRejected(Printable):
+@frozen(repr=False, eq=False)
+class OutputRejected(Plain):
     """A reply that would have ended the run does not; the model is told why.
 
     Attributes:

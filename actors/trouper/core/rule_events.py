@@ -7,15 +7,15 @@ from typing import Final
 from attrs import frozen
 
 from trouper.core.terms import Principal
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 APPROVALS: Final = "system/approvals"
 """The stream of standing rules."""
 
 
 @event("rule.added", schema=1)
-@frozen(repr=False)
-class RuleAdded(Printable):
+@frozen(repr=False, eq=False)
+class RuleAdded(Plain):
     """Whoever approved a call approves all like it from now on.
 
     Attributes:
@@ -48,8 +48,8 @@ class RuleAdded(Printable):
 
 
 @event("rule.revoked", schema=1)
-@frozen(repr=False)
-class RuleRevoked(Printable):
+@frozen(repr=False, eq=False)
+class RuleRevoked(Plain):
     """A standing rule is over."""
 
     rule: str
@@ -58,8 +58,8 @@ class RuleRevoked(Printable):
 
 
 @event("rule.used", schema=1, driver=True)
-@frozen(repr=False)
-class RuleUsed(Printable):
+@frozen(repr=False, eq=False)
+class RuleUsed(Plain):
     """A standing rule with a number of uses let a call run; in the same commit as the call's plan.
 
     Attributes:

@@ -11,11 +11,11 @@ from trouper.core.rule_events import RuleAdded, RuleRevoked, RuleUsed
 from trouper.core.state import Action, RunState, known
 from trouper.core.terms import Principal
 from trouper.errors import ApprovalError, UnknownRule
-from trouper_journal import Erased, Printable, Value, canonical
+from trouper_journal import Erased, Plain, Value, canonical
 
 
-@frozen(repr=False)
-class StandingRule(Printable):
+@frozen(repr=False, eq=False)
+class StandingRule(Plain):
     """A standing rule as it stands.
 
     Attributes:
@@ -62,8 +62,8 @@ class StandingRule(Printable):
         return not self.revoked and (self.until is None or now < self.until) and self.left != 0
 
 
-@frozen(repr=False)
-class Book(Printable):
+@frozen(repr=False, eq=False)
+class Book(Plain):
     """All standing rules of a journal.
 
     Attributes:
@@ -75,8 +75,8 @@ class Book(Printable):
     rules: Mapping[str, StandingRule] = field(factory=dict)
 
 
-@frozen(repr=False)
-class Planned(Printable):
+@frozen(repr=False, eq=False)
+class Planned(Plain):
     """A call that was planned and needs people's leave.
 
     Attributes:

@@ -12,12 +12,12 @@ from trouper.core.family import Parent
 from trouper.core.fork import Fork
 from trouper.core.session import SessionTurn
 from trouper.core.terms import NO_TERMS, FailureKind, Limits, Principal, Terms
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 
 @event("definition.recorded", schema=1, driver=True)
-@frozen(repr=False)
-class DefinitionRecorded(Printable):
+@frozen(repr=False, eq=False)
+class DefinitionRecorded(Plain):
     """An agent's definition document, once in its own stream ``definition/<digest>``."""
 
     contract: str
@@ -26,8 +26,8 @@ class DefinitionRecorded(Printable):
 
 
 @event("driver.started", schema=1, driver=True)
-@frozen(repr=False)
-class DriverStarted(Printable):
+@frozen(repr=False, eq=False)
+class DriverStarted(Plain):
     """A runtime took the journal; in the stream ``system/driver``, so that an epoch in a record names a process.
 
     Attributes:
@@ -40,8 +40,8 @@ class DriverStarted(Printable):
 
 
 @event("run.submitted", schema=1)
-@frozen(repr=False)
-class RunSubmitted(Printable):
+@frozen(repr=False, eq=False)
+class RunSubmitted(Plain):
     """Somebody asked an agent to do something.
 
     Attributes:
@@ -78,8 +78,8 @@ class RunSubmitted(Printable):
 
 
 @event("run.started", schema=1, driver=True)
-@frozen(repr=False)
-class RunStarted(Printable):
+@frozen(repr=False, eq=False)
+class RunStarted(Plain):
     """The agent took the run up; what it does from here on depends on nothing outside this stream.
 
     Attributes:
@@ -106,8 +106,8 @@ class RunStarted(Printable):
 
 
 @event("definition.adopted", schema=1)
-@frozen(repr=False)
-class DefinitionAdopted(Printable):
+@frozen(repr=False, eq=False)
+class DefinitionAdopted(Plain):
     """The run goes on under another definition than it began with."""
 
     definition: str
@@ -119,8 +119,8 @@ class DefinitionAdopted(Printable):
 
 
 @event("run.cancel_requested", schema=1)
-@frozen(repr=False)
-class CancelRequested(Printable):
+@frozen(repr=False, eq=False)
+class CancelRequested(Plain):
     """Somebody wants the run to end."""
 
     by: Content[Principal | None] = None
@@ -128,8 +128,8 @@ class CancelRequested(Printable):
 
 
 @event("run.resume_requested", schema=1)
-@frozen(repr=False)
-class ResumeRequested(Printable):
+@frozen(repr=False, eq=False)
+class ResumeRequested(Plain):
     """Somebody wants a run to go on that is paused, or that failed over its model's replies.
 
     Attributes:
@@ -142,8 +142,8 @@ class ResumeRequested(Printable):
 
 
 @event("run.waiting", schema=1, driver=True)
-@frozen(repr=False)
-class RunWaiting(Printable):
+@frozen(repr=False, eq=False)
+class RunWaiting(Plain):
     """The driver has seen everything up to here and has nothing to do before the stream's ``wake_at``.
 
     Attributes:
@@ -155,8 +155,8 @@ class RunWaiting(Printable):
 
 
 @event("run.succeeded", schema=1, driver=True)
-@frozen(repr=False)
-class RunSucceeded(Printable):
+@frozen(repr=False, eq=False)
+class RunSucceeded(Plain):
     """The run has its output: the model's last reply, unless something else is named.
 
     Attributes:
@@ -167,8 +167,8 @@ class RunSucceeded(Printable):
 
 
 @event("run.failed", schema=1, driver=True)
-@frozen(repr=False)
-class RunFailed(Printable):
+@frozen(repr=False, eq=False)
+class RunFailed(Plain):
     """The run cannot go on.
 
     Attributes:
@@ -185,6 +185,6 @@ class RunFailed(Printable):
 
 
 @event("run.cancelled", schema=1, driver=True)
-@frozen(repr=False)
-class RunCancelled(Printable):
+@frozen(repr=False, eq=False)
+class RunCancelled(Plain):
     """The run ended because somebody wanted it to; calls in doubt stay in doubt."""

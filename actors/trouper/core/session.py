@@ -12,11 +12,11 @@ from attrs import frozen
 
 from trouper.core.base import HistoryRef
 from trouper.core.conversation import Message
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Standing(Printable):
+@frozen(repr=False, eq=False)
+class Standing(Plain):
     """Where a session stands.
 
     Attributes:
@@ -32,8 +32,8 @@ class Standing(Printable):
     last: HistoryRef | None = None
 
 
-@frozen(repr=False)
-class SessionTurn(Printable):
+@frozen(repr=False, eq=False)
+class SessionTurn(Plain):
     """A run's place in a session.
 
     Attributes:
@@ -47,8 +47,8 @@ class SessionTurn(Printable):
     queued: int
 
 
-@frozen(repr=False)
-class Compaction(Printable):
+@frozen(repr=False, eq=False)
+class Compaction(Plain):
     """How the history of a turn is being, or was, cut down to a length that its model can take.
 
     Attributes:
@@ -74,8 +74,8 @@ class Compaction(Printable):
     reason: str = ""
 
 
-@frozen(repr=False)
-class Turn(Printable):
+@frozen(repr=False, eq=False)
+class Turn(Plain):
     """What a run of a session knows of that.
 
     Attributes:

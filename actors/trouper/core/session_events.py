@@ -12,14 +12,14 @@ from attrs import frozen
 from trouper.core.base import HistoryRef
 from trouper.core.session import Standing
 from trouper.core.terms import Principal
-from trouper_journal import Content, Printable, event
+from trouper_journal import Content, Plain, event
 
 # ---- in the session's stream
 
 
 @event("session.opened", schema=1)
-@frozen(repr=False)
-class SessionOpened(Printable):
+@frozen(repr=False, eq=False)
+class SessionOpened(Plain):
     """Somebody began a conversation with an agent."""
 
     standing: Standing
@@ -27,8 +27,8 @@ class SessionOpened(Printable):
 
 
 @event("turn.queued", schema=1)
-@frozen(repr=False)
-class TurnQueued(Printable):
+@frozen(repr=False, eq=False)
+class TurnQueued(Plain):
     """Somebody sent a message: a run was submitted, which has its turn when those before it have had theirs.
 
     Attributes:
@@ -42,8 +42,8 @@ class TurnQueued(Printable):
 
 
 @event("turn.ended", schema=1, driver=True)
-@frozen(repr=False)
-class TurnEnded(Printable):
+@frozen(repr=False, eq=False)
+class TurnEnded(Plain):
     """A run that had the turn is over; who has it now stands in ``standing``.
 
     Attributes:
@@ -57,8 +57,8 @@ class TurnEnded(Printable):
 
 
 @event("turn.withdrawn", schema=1, driver=True)
-@frozen(repr=False)
-class TurnWithdrawn(Printable):
+@frozen(repr=False, eq=False)
+class TurnWithdrawn(Plain):
     """A run was cancelled before its turn came: nothing of it is handed on."""
 
     run: str
@@ -67,8 +67,8 @@ class TurnWithdrawn(Printable):
 
 
 @event("turn.reopened", schema=1)
-@frozen(repr=False)
-class TurnReopened(Printable):
+@frozen(repr=False, eq=False)
+class TurnReopened(Plain):
     """The last turn had failed, and somebody let its run go on: it has the turn again."""
 
     run: str
@@ -77,8 +77,8 @@ class TurnReopened(Printable):
 
 
 @event("session.compacted", schema=1, driver=True)
-@frozen(repr=False)
-class SessionCompacted(Printable):
+@frozen(repr=False, eq=False)
+class SessionCompacted(Plain):
     """From here on less of the conversation is handed on; details stand in the run's own ``context.compacted``.
 
     Attributes:
@@ -97,8 +97,8 @@ class SessionCompacted(Printable):
 
 
 @event("run.turn_given", schema=1)
-@frozen(repr=False)
-class TurnGiven(Printable):
+@frozen(repr=False, eq=False)
+class TurnGiven(Plain):
     """The run's turn has come.
 
     Attributes:
@@ -109,8 +109,8 @@ class TurnGiven(Printable):
 
 
 @event("approval.withdrawn", schema=1)
-@frozen(repr=False)
-class ApprovalWithdrawn(Printable):
+@frozen(repr=False, eq=False)
+class ApprovalWithdrawn(Plain):
     """Whoever talks to the agent does not want the call any more: nobody is asked about it, and it never starts.
 
     Attributes:
@@ -125,8 +125,8 @@ class ApprovalWithdrawn(Printable):
 
 
 @event("summary.requested", schema=1, driver=True)
-@frozen(repr=False)
-class SummaryRequested(Printable):
+@frozen(repr=False, eq=False)
+class SummaryRequested(Plain):
     """The history was too long: a model is about to be asked for a summary of what is dropped.
 
     Attributes:
@@ -147,8 +147,8 @@ class SummaryRequested(Printable):
 
 
 @event("summary.failed", schema=1, driver=True)
-@frozen(repr=False)
-class SummaryFailed(Printable):
+@frozen(repr=False, eq=False)
+class SummaryFailed(Plain):
     """An attempt brought no summary.
 
     Attributes:
@@ -164,8 +164,8 @@ class SummaryFailed(Printable):
 
 
 @event("context.compacted", schema=1, driver=True)
-@frozen(repr=False)
-class ContextCompacted(Printable):
+@frozen(repr=False, eq=False)
+class ContextCompacted(Plain):
     """Less of the conversation is handed to the run, and to those after it.
 
     Attributes:

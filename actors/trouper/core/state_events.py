@@ -6,11 +6,11 @@ from typing import Literal
 
 from attrs import frozen
 
-from trouper_journal import Content, Printable, Value, event
+from trouper_journal import Content, Plain, Value, event
 
 
-@frozen(repr=False)
-class StateOp(Printable):
+@frozen(repr=False, eq=False)
+class StateOp(Plain):
     """One change of one key.
 
     Attributes:
@@ -25,8 +25,8 @@ class StateOp(Printable):
 
 
 @event("state.changed", schema=1, driver=True)
-@frozen(repr=False)
-class StateChanged(Printable):
+@frozen(repr=False, eq=False)
+class StateChanged(Plain):
     """The run's named state was changed.
 
     Attributes:
@@ -41,8 +41,8 @@ class StateChanged(Printable):
 
 
 @event("state.refused", schema=1, driver=True)
-@frozen(repr=False)
-class StateRefused(Printable):
+@frozen(repr=False, eq=False)
+class StateRefused(Plain):
     """The state that the run was submitted with does not fit its agent's keys: the run fails.
 
     Attributes:

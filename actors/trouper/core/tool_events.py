@@ -6,20 +6,20 @@ from typing import Literal
 
 from attrs import frozen
 
-from trouper_journal import Content, Printable, event
+from trouper_journal import Content, Plain, event
 
 
 @event("action.authorized", schema=1, driver=True)
-@frozen(repr=False)
-class ActionAuthorized(Printable):
+@frozen(repr=False, eq=False)
+class ActionAuthorized(Plain):
     """The ``authorize`` callbacks were asked about a call, and let it run."""
 
     action: str
 
 
 @event("tools.bound", schema=1, driver=True)
-@frozen(repr=False)
-class ToolsBound(Printable):
+@frozen(repr=False, eq=False)
+class ToolsBound(Plain):
     """The agent chose the tools of a model call.
 
     Attributes:
@@ -36,8 +36,8 @@ class ToolsBound(Printable):
 
 
 @event("action.denied", schema=1, driver=True)
-@frozen(repr=False)
-class ActionDenied(Printable):
+@frozen(repr=False, eq=False)
+class ActionDenied(Plain):
     """A call may not run.
 
     Attributes:

@@ -11,7 +11,7 @@ from attrs import frozen
 from trouper.core.conversation import AI, Message, Usage, Value
 from trouper.core.hook_ops import POINTS, Op, Point
 from trouper.models import Model
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 Asked: TypeAlias = Op | Sequence[Op] | None
 """What a hook's method returns: nothing, one operation, or several in order."""
@@ -19,8 +19,8 @@ Asked: TypeAlias = Op | Sequence[Op] | None
 NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 
 
-@frozen(repr=False)
-class View(Printable):
+@frozen(repr=False, eq=False)
+class View(Plain):
     """A run as a hook sees it, to read only.
 
     Attributes:
@@ -45,8 +45,8 @@ class View(Printable):
     passed: Mapping[str, int]
 
 
-@frozen(repr=False)
-class Call(Printable):
+@frozen(repr=False, eq=False)
+class Call(Plain):
     """A call that the model asked for.
 
     Attributes:
@@ -60,8 +60,8 @@ class Call(Printable):
     arguments: Mapping[str, Value] | None
 
 
-@frozen(repr=False)
-class CallResult(Printable):
+@frozen(repr=False, eq=False)
+class CallResult(Plain):
     """How a call ended.
 
     Attributes:
@@ -73,8 +73,8 @@ class CallResult(Printable):
     text: str
 
 
-@frozen(repr=False)
-class ModelFailure(Printable):
+@frozen(repr=False, eq=False)
+class ModelFailure(Plain):
     """An attempt at a model call that brought no reply.
 
     Attributes:

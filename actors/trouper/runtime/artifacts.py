@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from trouper.core.events import ActionPlanned, ActionReceipted
-from trouper_journal import Erased, Printable, Value
+from trouper_journal import Erased, Plain, Value
 
 
-@frozen(repr=False)
-class Artifact(Printable):
+@frozen(repr=False, eq=False)
+class Artifact(Plain):
     """What a tool kept beside its result (see `ToolResult`).
 
     Attributes:

@@ -16,14 +16,14 @@ from trouper.core.conversation import Value
 from trouper.core.exchange import Chunk, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from trouper.core.must_be import whole
 from trouper.errors import InvalidValue
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 CHILD: Final = "~"
 """Stands between a run's id and the action that began a run below it."""
 
 
-@frozen(repr=False)
-class TextPiece(Printable):
+@frozen(repr=False, eq=False)
+class TextPiece(Plain):
     """The next piece of a reply's text.
 
     Attributes:
@@ -39,8 +39,8 @@ class TextPiece(Printable):
     text: str
 
 
-@frozen(repr=False)
-class ReasoningPiece(Printable):
+@frozen(repr=False, eq=False)
+class ReasoningPiece(Plain):
     """The next piece of the reasoning that the provider discloses; attributes as for `TextPiece`."""
 
     run: str
@@ -49,8 +49,8 @@ class ReasoningPiece(Printable):
     text: str
 
 
-@frozen(repr=False)
-class RefusalPiece(Printable):
+@frozen(repr=False, eq=False)
+class RefusalPiece(Plain):
     """The next piece of a refusal; attributes as for `TextPiece`."""
 
     run: str
@@ -59,8 +59,8 @@ class RefusalPiece(Printable):
     text: str
 
 
-@frozen(repr=False)
-class CallPiece(Printable):
+@frozen(repr=False, eq=False)
+class CallPiece(Plain):
     """The next piece of a tool call; attributes as for `TextPiece`, and these.
 
     Attributes:
@@ -77,8 +77,8 @@ class CallPiece(Printable):
     arguments: str = ""
 
 
-@frozen(repr=False)
-class ToolProgress(Printable):
+@frozen(repr=False, eq=False)
+class ToolProgress(Plain):
     """A tool tells how far its work has come.
 
     Attributes:
@@ -98,8 +98,8 @@ ModelPiece: TypeAlias = TextPiece | ReasoningPiece | RefusalPiece | CallPiece
 Piece: TypeAlias = ModelPiece | ToolProgress
 
 
-@frozen(repr=False)
-class Told(Printable):
+@frozen(repr=False, eq=False)
+class Told(Plain):
     """Something that was just recorded, or read, in a run's stream."""
 
     run: str

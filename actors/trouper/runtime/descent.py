@@ -7,11 +7,11 @@ from attrs import frozen
 from trouper.core.events import RunSubmitted
 from trouper.core.family import parent_of
 from trouper.errors import JournalCorrupt, UnknownEvent
-from trouper_journal import Journal, Printable
+from trouper_journal import Journal, Plain
 
 
-@frozen(repr=False)
-class ChildRun(Printable):
+@frozen(repr=False, eq=False)
+class ChildRun(Plain):
     """A run that a sub-agent's call began, at any depth.
 
     Attributes:

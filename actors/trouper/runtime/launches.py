@@ -10,11 +10,11 @@ from attrs import frozen
 
 from trouper.core.steps import RunHook
 from trouper.tools import Tool
-from trouper_journal import Printable, Write
+from trouper_journal import Plain, Write
 
 
-@frozen(repr=False)
-class SendRequest(Printable):
+@frozen(repr=False, eq=False)
+class SendRequest(Plain):
     """Send the conversation, as it is in the state after the commit."""
 
     index: int
@@ -23,15 +23,15 @@ class SendRequest(Printable):
     model: str = ""
 
 
-@frozen(repr=False)
-class SendSummary(Printable):
+@frozen(repr=False, eq=False)
+class SendSummary(Plain):
     """Ask for a summary of what a turn is not handed any more."""
 
     attempt: int
 
 
-@frozen(repr=False)
-class CallTool(Printable):
+@frozen(repr=False, eq=False)
+class CallTool(Plain):
     """Make an attempt at an action, or ask its query."""
 
     action: str
@@ -41,20 +41,20 @@ class CallTool(Printable):
     query: bool = False
 
 
-@frozen(repr=False)
-class CallHooks(Printable):
+@frozen(repr=False, eq=False)
+class CallHooks(Plain):
     """Call the hooks of a point."""
 
     step: RunHook
 
 
-@frozen(repr=False)
-class StopModel(Printable):
+@frozen(repr=False, eq=False)
+class StopModel(Plain):
     """Stop waiting for a reply."""
 
 
-@frozen(repr=False)
-class StopTool(Printable):
+@frozen(repr=False, eq=False)
+class StopTool(Plain):
     """Cancel an attempt."""
 
     action: str
@@ -68,8 +68,8 @@ NO_REQUIREMENTS: Final[Mapping[str, int]] = MappingProxyType({})
 """Of what rests on no other stream."""
 
 
-@frozen(repr=False)
-class Plan(Printable):
+@frozen(repr=False, eq=False)
+class Plan(Plain):
     """What a step comes to.
 
     Attributes:

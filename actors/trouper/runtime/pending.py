@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from trouper.core.state import Action, RunState
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 
-@frozen(repr=False)
-class PendingApproval(Printable):
+@frozen(repr=False, eq=False)
+class PendingApproval(Plain):
     """A call that waits for a person.
 
     Attributes:

@@ -19,18 +19,18 @@ from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
 from trouper.kit import Request
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 # ---- to an agent
 
 
-@frozen(repr=False)
-class Wake(Printable):
+@frozen(repr=False, eq=False)
+class Wake(Plain):
     """There is news in the run's stream: read it."""
 
 
-@frozen(repr=False)
-class Ring(Printable):
+@frozen(repr=False, eq=False)
+class Ring(Plain):
     """An agent's own bell: something was delivered."""
 
 
@@ -43,8 +43,8 @@ SUMMARY: Final = -1
 """The index of the model call that brings a summary: not one of the run's own."""
 
 
-@frozen(repr=False)
-class Generate(Printable):
+@frozen(repr=False, eq=False)
+class Generate(Plain):
     """Make one attempt at one model call."""
 
     run: str
@@ -56,20 +56,20 @@ class Generate(Printable):
     deliver: Deliver
 
 
-@frozen(repr=False)
-class Abandon(Printable):
+@frozen(repr=False, eq=False)
+class Abandon(Plain):
     """Stop waiting for the replies of a run; nothing is delivered."""
 
     run: str
 
 
-@frozen(repr=False)
-class AbandonAll(Printable):
+@frozen(repr=False, eq=False)
+class AbandonAll(Plain):
     """The runtime stops: cancel the calls; each is delivered as lost."""
 
 
-@frozen(repr=False)
-class ReplySettled(Printable):
+@frozen(repr=False, eq=False)
+class ReplySettled(Plain):
     """The reply of this attempt is durable; forget it."""
 
     run: str
@@ -77,8 +77,8 @@ class ReplySettled(Printable):
     attempt: int
 
 
-@frozen(repr=False)
-class Held(Printable):
+@frozen(repr=False, eq=False)
+class Held(Plain):
     """What is still held of an attempt that an agent asks about after a restart of its own.
 
     Attributes:
@@ -106,8 +106,8 @@ ModelMessage: TypeAlias = Generate | Abandon | AbandonAll | ReplySettled | Calli
 # ---- to an executor
 
 
-@frozen(repr=False)
-class Execute(Printable):
+@frozen(repr=False, eq=False)
+class Execute(Plain):
     """Make one attempt at one action."""
 
     run: str
@@ -121,8 +121,8 @@ class Execute(Printable):
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen(repr=False)
-class Query(Printable):
+@frozen(repr=False, eq=False)
+class Query(Plain):
     """Ask the tool's query whether an attempt took place."""
 
     run: str
@@ -136,21 +136,21 @@ class Query(Printable):
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen(repr=False)
-class Abort(Printable):
+@frozen(repr=False, eq=False)
+class Abort(Plain):
     """Cancel what is under way for an action; its outcome is delivered as ever."""
 
     run: str
     action: str
 
 
-@frozen(repr=False)
-class AbortAll(Printable):
+@frozen(repr=False, eq=False)
+class AbortAll(Plain):
     """The runtime stops: cancel what is under way."""
 
 
-@frozen(repr=False)
-class Settled(Printable):
+@frozen(repr=False, eq=False)
+class Settled(Plain):
     """The outcome of this attempt is durable; forget it."""
 
     run: str
@@ -186,8 +186,8 @@ ApproverMessage: TypeAlias = Consider
 # ---- what is delivered to an agent
 
 
-@frozen(repr=False)
-class Replied(Printable):
+@frozen(repr=False, eq=False)
+class Replied(Plain):
     """A model call came to an end: with a reply, with an error in its place, or (neither) lost with the runtime."""
 
     index: int
@@ -196,8 +196,8 @@ class Replied(Printable):
     error: Exception | None = None
 
 
-@frozen(repr=False)
-class Acted(Printable):
+@frozen(repr=False, eq=False)
+class Acted(Plain):
     """An attempt at an action came to an end.
 
     Attributes:
@@ -225,8 +225,8 @@ class Acted(Printable):
     timer: Timer | None = None
 
 
-@frozen(repr=False)
-class Answered(Printable):
+@frozen(repr=False, eq=False)
+class Answered(Plain):
     """A tool's query answered."""
 
     action: str
@@ -238,8 +238,8 @@ class Answered(Printable):
     shown: Shown | None = None
 
 
-@frozen(repr=False)
-class Hooked(Printable):
+@frozen(repr=False, eq=False)
+class Hooked(Plain):
     """The hooks of one point were called.
 
     Attributes:

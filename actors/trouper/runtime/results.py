@@ -27,7 +27,7 @@ from trouper.errors import (
     StepLimitExceeded,
 )
 from trouper.tools import NO_STATE
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 _ERRORS: Mapping[str, type[RunError]] = {
     "deadline": DeadlineExceeded,
@@ -38,8 +38,8 @@ _ERRORS: Mapping[str, type[RunError]] = {
 }
 
 
-@frozen(repr=False)
-class RunResult(Printable):
+@frozen(repr=False, eq=False)
+class RunResult(Plain):
     """A run as it stands or ended.
 
     Attributes:

@@ -26,13 +26,13 @@ from trouper.runtime.broadcast import (
     Told,
     ToolProgress,
 )
-from trouper_journal import Journal, Printable
+from trouper_journal import Journal, Plain
 
 _PAGE = 200
 
 
-@frozen(repr=False)
-class Recorded(Printable):
+@frozen(repr=False, eq=False)
+class Recorded(Plain):
     """An event that is in the journal for good.
 
     Attributes:
@@ -48,8 +48,8 @@ class Recorded(Printable):
     messages: tuple[Message, ...] = ()
 
 
-@frozen(repr=False)
-class Superseded(Printable):
+@frozen(repr=False, eq=False)
+class Superseded(Plain):
     """An attempt at a model call brought no reply: the pieces that came of it are void.
 
     Attributes:
@@ -63,16 +63,16 @@ class Superseded(Printable):
     attempt: int
 
 
-@frozen(repr=False)
-class Skipped(Printable):
+@frozen(repr=False, eq=False)
+class Skipped(Plain):
     """This listener was too slow for so many pieces; nothing that was recorded is missing."""
 
     run: str
     pieces: int
 
 
-@frozen(repr=False)
-class Ended(Printable):
+@frozen(repr=False, eq=False)
+class Ended(Plain):
     """The run is over; nothing follows.
 
     Attributes:

@@ -17,14 +17,14 @@ from trouper.core.must_be import by_name, is_a, is_a_or_none
 from trouper.core.state import RunState
 from trouper.errors import InvalidValue
 from trouper.tools import to_value
-from trouper_journal import Printable, Value, check_value, content_digest
+from trouper_journal import Plain, Value, check_value, content_digest
 
 SALT = 32
 """Bytes of a run's salt."""
 
 
-@frozen(repr=False)
-class Submission(Printable):
+@frozen(repr=False, eq=False)
+class Submission(Plain):
     """What came of a submit.
 
     Attributes:
@@ -64,8 +64,8 @@ def _grants(given: object) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-@frozen(repr=False)
-class SubmitOptions(Printable):
+@frozen(repr=False, eq=False)
+class SubmitOptions(Plain):
     """When an agent is to do what is asked, and under which conditions.
 
     Attributes:
@@ -87,8 +87,8 @@ class SubmitOptions(Printable):
     grants: tuple[str, ...] = field(default=(), converter=_grants, kw_only=True)
 
 
-@frozen(repr=False)
-class Task(Printable):
+@frozen(repr=False, eq=False)
+class Task(Plain):
     """What is asked of an agent.
 
     Attributes:

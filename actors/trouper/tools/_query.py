@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._call import Attempt, Target, ToolHost
 from ._context import ToolContext
@@ -17,8 +17,8 @@ from ._tool import Tool
 from ._tool_result import ToolResult, returned
 
 
-@frozen(repr=False)
-class Found(Printable):
+@frozen(repr=False, eq=False)
+class Found(Plain):
     """A query's answer: the call took place.
 
     Attributes:
@@ -28,13 +28,13 @@ class Found(Printable):
     value: object = None
 
 
-@frozen(repr=False)
-class Absent(Printable):
+@frozen(repr=False, eq=False)
+class Absent(Plain):
     """A query's answer: the call did not take place, and will not by itself."""
 
 
-@frozen(repr=False)
-class Unsure(Printable):
+@frozen(repr=False, eq=False)
+class Unsure(Plain):
     """A query's answer: it cannot tell.
 
     Attributes:

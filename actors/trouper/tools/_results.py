@@ -9,11 +9,9 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
 from typing import Final
-from uuid import UUID
 
 import attrs
 
@@ -90,10 +88,16 @@ def _number(number: float) -> Value:
     return number if math.isfinite(number) else ("Infinity" if number > 0 else "-Infinity")
 
 
+def _loaded(module: str, name: str) -> tuple[type, ...]:
+    """A class of a module; none where nobody has imported that, for then nothing can be an instance of it."""
+    found: object = getattr(sys.modules.get(module), name, None)
+    return (found,) if isinstance(found, type) else ()
+
+
 def _as_text(item: object) -> str | None:
     if isinstance(item, dt.datetime | dt.date | dt.time):
         return item.isoformat()
-    if isinstance(item, UUID | Decimal | PurePath):
+    if isinstance(item, (PurePath, *_loaded("uuid", "UUID"), *_loaded("decimal", "Decimal"))):
         return str(item)
     if isinstance(item, dt.timedelta):
         return f"{'-' if item < dt.timedelta(0) else ''}PT{_seconds(abs(item))}S"
