@@ -179,3 +179,19 @@ def test_what_hooks_spent_counts_though_the_run_has_moved_on_meanwhile() -> None
     made.drive()
     assert called(made)[1] == made.state.chain != chain
     assert check(RUN, made.events)[1] is None
+
+
+def test_nothing_is_said_before_a_call_has_its_answer_because_the_time_is_up() -> None:
+    """The call is over and its hooks have not seen it yet: the run fails, and what was said is heard if it goes on."""
+    made = Shell({"look": FakeTool(Effect.READ_ONLY)}, ev.Terms(hooks=("after_tool",)))
+    made.submit(ev.Limits(max_seconds=1))
+    made.drive()
+    made.deliver(Replied(0, 1, ModelReply(AI("", None, (ToolCall("", "look", "{}"),)), "tool_calls", Usage(1, 1))))
+    made.drive()
+    made.append(ev.ActionReceipted("0.0", 1, "ok", text="seen"))
+    made.append(ev.RunSignalled((Human("", "hurry"),), MARIA))
+    made.append(ev.BudgetRefused("seconds", RUN, 10**9, 10**9, on_limit="raise"))
+    made.drive()
+    assert made.state.failure == "budget"
+    assert [message.role for message in closed_history(made.state)] == ["human", "ai", "tool"]
+    assert len(made.state.control.inbox) == 1

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from trouper.core import wording
+from trouper.core.budget import Refusal
 from trouper.core.decide_actions import LOSSES, action_steps, cancel_action
 from trouper.core.decide_budget import (
     alarm,
@@ -65,11 +66,20 @@ def _going_on(state: RunState) -> tuple[Step, ...]:
         # No reply is the output, or is shown again, before the hooks behind the model have seen it.
         if (hook := after_reply(state)) is not None:
             return (hook,)
-        ending = tuple(wind_down(state))
-        return ending or (before_request(state, _conversation(state)) if may_end(state) else _working(state))
+        return tuple(wind_down(state)) or _out_of_time(state, state.budget.refused)
     if state.budget.deadline is not None:
         return (*_working(state), *alarm(state))
     return _working(state)
+
+
+def _out_of_time(state: RunState, refusal: Refusal) -> tuple[Step, ...]:
+    """Nothing is under way any more."""
+    if not may_end(state):
+        return _working(state)
+    if state.batch:
+        # Calls that no hook has seen, or that are in doubt: nothing may be said before they have their answers.
+        return (Fail("budget", wording.over_budget(refusal, state.run)),)
+    return before_request(state, _conversation(state))
 
 
 def _working(state: RunState) -> tuple[Step, ...]:
