@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.recovery.fate import Kill
+from tests.recovery.fate import Kill, check_deaths
 from tests.recovery.trees import BRANCHES, Played, TreeJob, play_all
 
 RUNS = {"", "0.0", "0.1", "0.0~0.0", "0.1~0.0"}
@@ -32,13 +32,6 @@ def check(played: Played) -> None:
     assert {key for name, key in tree.effects if name == "add"} <= {"0.0~0.0/0.0", "0.1~0.0/0.0"}, tree
 
 
-def check_deaths(trees: list[Played]) -> None:
-    """Lives die where they are told to, but for the last: how many commits one makes depends on what falls together."""
-    died = [tree.lives[0].signal != 0 for tree in trees]
-    assert sum(died) >= 0.8 * len(died)
-    assert all(died[: len(died) // 2])
-
-
 def every_commit(name: str, first: Played, *, cancels: bool) -> list[TreeJob]:
     """A death before each of the commits of a life without one; every third time another soon after."""
     jobs = []
@@ -55,7 +48,7 @@ def test_case_12_killed_at_every_commit_each_branch_comes_to_its_own_end_once(tm
     (tmp_path / "kills").mkdir()
     jobs = [*every_commit("decided", first, cancels=False), TreeJob("K5", kills=(Kill("applied", 1),))]
     trees = play_all(jobs, tmp_path / "kills")
-    check_deaths(trees)
+    check_deaths(tree.lives[0].signal for tree in trees)
     for played in trees:
         check(played)
         tree = played.end
@@ -72,7 +65,7 @@ def test_cancelled_and_killed_at_every_commit_no_descendant_is_left_behind(tmp_p
     check(first)
     (tmp_path / "kills").mkdir()
     trees = play_all(every_commit("cancelled", first, cancels=True), tmp_path / "kills")
-    check_deaths(trees)
+    check_deaths(tree.lives[0].signal for tree in trees)
     for played in trees:
         check(played)
         tree = played.end
