@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.agents.office import Script, asks, of, office, pending, told
+from tests.agents.office import Script, asks, happened, of, office, pending, told
 
 from trouper import Base, Commands, HistoryRef, Run, Runtime, Task, UnknownRun
-from trouper.core.events import ModelRequested, RunStarted
+from trouper.core.events import ActionReceipted, ModelRequested, RunStarted
 from trouper.runtime.histories import Histories
 
 
@@ -73,6 +73,7 @@ async def test_a_history_may_be_taken_from_the_middle_of_a_batch(tmp_path: Path)
         first = await runtime.submit("desk", "add and mail")
 
         await pending(runtime)
+        await happened(runtime, first, ActionReceipted)
         second = await follow(runtime, "what is going on?", await whole(first))
         await second.wait()
         assert told(desk.stub.requests[-1].messages) == ["added 1", "Not started."]
