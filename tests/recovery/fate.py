@@ -102,7 +102,8 @@ def kills_at(passed: Mapping[str, int], paces: Mapping[Point, int], *, first_com
 
 
 def check_deaths(signals: Iterable[int]) -> None:
-    """First lives die where they are told to, but for a few: how many commits one makes depends on what coalesces."""
+    """First lives die where they are told to, but for some of the last: how many commits one makes depends on the rest."""
     died = [signal != 0 for signal in signals]
     assert died
     assert sum(died) >= 0.8 * len(died), died
+    assert all(died[: len(died) // 2]), died
