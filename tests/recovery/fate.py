@@ -102,7 +102,7 @@ def kills_at(passed: Mapping[str, int], paces: Mapping[Point, int], *, first_com
 
 
 def check_deaths(signals: Iterable[int]) -> None:
-    """First lives die where they are told to, but for some of the last: how many commits one makes depends on the rest."""
+    """First lives die where they are told to, but for some of the last, because commits may coalesce."""
     died = [signal != 0 for signal in signals]
     assert died
     assert sum(died) >= 0.8 * len(died), died
