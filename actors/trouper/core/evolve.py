@@ -118,15 +118,14 @@ def _requested(state: RunState, event: ev.ModelRequested) -> RunState:
 
 
 def _responded(state: RunState, event: ev.ModelResponded) -> RunState:
-    asked = known(event.calls, ())
-    names = tuple(f"{event.index}.{number}" for number in range(len(asked)))
+    asked = [(f"{event.index}.{number}", call) for number, call in enumerate(known(event.calls, ()))]
     reply = AI(
         id=f"{state.run}/{event.index}",
         content=_content(known(event.text, None)),
-        tool_calls=tuple(
+        tool_calls=[
             ToolCall(f"{state.run}/{name}", call.name, call.arguments, call.provider_id, call.extra or {})
-            for name, call in zip(names, asked, strict=True)
-        ),
+            for name, call in asked
+        ],
         reasoning=known(event.reasoning, None),
         reasoning_field=known(event.reasoning_field, None),
         refusal=known(event.refusal, None),
@@ -146,13 +145,13 @@ def _responded(state: RunState, event: ev.ModelResponded) -> RunState:
         chain=chain,
         model=None,
         index=event.index + 1,
-        unplanned=tuple(zip(names, asked, strict=True)),
+        unplanned=tuple(asked),
         usage=usage,
         budget=settled(state.budget, event),
         truncated=event.truncated,
         truncations=state.truncations + 1 if cut else 0,
         finish=event.finish,
-        tools=tools_after_reply(state.tools, (call.name for call in asked)),
+        tools=tools_after_reply(state.tools, [call.name for _, call in asked]),
         answer=after_reply(state.answer, event.finish, refusal=known(event.refusal, None) is not None),
         erased=state.erased or isinstance(event.calls, Erased),
     )

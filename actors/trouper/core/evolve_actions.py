@@ -52,12 +52,12 @@ def _planned(state: RunState, event: ev.ActionPlanned) -> RunState:
         hooks = attrs.evolve(hooks, calls=calls)
     # Calls that are closed unseen, at the limit or on a cancel, are no step; nor is handing in the final output.
     looked_at = event.gate != "limit" and not state.terms.hands_in(event.tool) and not state.stopping
-    begun = any(not state.terms.hands_in(each.tool) for each in state.batch)
+    first = looked_at and all(state.terms.hands_in(each.tool) for each in state.batch)
     return advanced(
         state,
         batch=(*state.batch, action),
-        unplanned=tuple(entry for entry in state.unplanned if entry[0] != event.action),
-        steps=state.steps + (1 if looked_at and not begun else 0),
+        unplanned=tuple([entry for entry in state.unplanned if entry[0] != event.action]),
+        steps=state.steps + first,
         hooks=hooks,
     )
 
@@ -74,10 +74,14 @@ def change_action(state: RunState, name: str, change: Callable[[Action], Action]
 
 def _all_over(state: RunState, batch: tuple[Action, ...]) -> bool:
     """Whether every call of a reply is closed, and seen by the hooks that see it before the model does."""
-    if state.unplanned or not batch or any(action.phase is not Phase.CLOSED for action in batch):
+    if state.unplanned or not batch:
         return False
     hooked = "after_tool" in state.terms.hooks and not state.stopping
-    return not (hooked and any(action.unreviewed for action in batch))
+    # Asked at every change of a call: a loop, because a generator would cost more than all the rest.
+    for action in batch:
+        if action.phase is not Phase.CLOSED or (hooked and action.unreviewed):
+            return False
+    return True
 
 
 def after_review(state: RunState, name: str, answer: tuple[str, bool] | None) -> RunState:
@@ -97,7 +101,7 @@ def without_reviews(state: RunState) -> RunState:
 def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
     """Every call of a reply gets its one tool message, in the order asked, whatever order they ended in."""
     ordered = sorted(batch, key=lambda action: int(action.action.partition(".")[2]))
-    answers = tuple(
+    answers = [
         ToolMessage(
             id=f"{state.run}/{action.action}",
             call_id=f"{state.run}/{action.action}",
@@ -106,15 +110,15 @@ def close_batch(state: RunState, batch: tuple[Action, ...]) -> RunState:
             status="ok" if action.ok else "error",
         )
         for action in ordered
-    )
-    messages, chain = say(state, answers)
-    kept = tuple(
+    ]
+    messages, chain = say(state, tuple(answers))
+    kept = [
         action
         for action in ordered
         if action.decision or action.cause or action.child or action.denial or action.phase is Phase.UNRESOLVED
-    )
+    ]
     tools = tools_after_batch(state.tools, ordered)
-    return advanced(state, messages=messages, chain=chain, batch=(), settled=state.settled + kept, tools=tools)
+    return advanced(state, messages=messages, chain=chain, batch=(), settled=(*state.settled, *kept), tools=tools)
 
 
 def _replanned(state: RunState, event: ev.ActionReplanned) -> RunState:

@@ -8,15 +8,16 @@ from trouper.core.budget import Budget
 from trouper.core.conversation import Message, Part
 from trouper.core.digests import extend_chain
 from trouper.core.state import Action, RunState
+from trouper.core.tooling import Tooling
 from trouper_journal import Value
 
-_T = TypeVar("_T", RunState, Action, Budget)
+_T = TypeVar("_T", RunState, Action, Budget, Tooling)
 
 
 def changed(value: _T, **changes: object) -> _T:
     """The value with other fields.
 
-    What `attrs.evolve` does, for classes without slots, converters and validators, in a seventh of its time: it was
+    What `attrs.evolve` does, for classes without slots, converters and validators, in a tenth of its time: it was
     a third of the fold's.
 
     Raises:
@@ -32,13 +33,14 @@ def advanced(state: RunState, **changes: object) -> RunState:
 
 
 def _with(value: _T, changes: dict[str, object]) -> _T:
-    made = object.__new__(type(value))
-    fields = made.__dict__
-    fields.update(value.__dict__)
-    known = len(fields)
+    before = value.__dict__
+    # A copy of a dict is made in one piece; filling another with the same takes twice as long.
+    fields = before.copy()
     fields.update(changes)
-    if len(fields) != known:
+    if len(fields) != len(before):
         raise TypeError(f"{type(value).__name__} has no field {', '.join(changes.keys() - value.__dict__.keys())}")
+    made = object.__new__(type(value))
+    object.__setattr__(made, "__dict__", fields)
     return made
 
 

@@ -71,7 +71,7 @@ def status(state: RunState, steps: tuple[Step, ...] | None = None) -> Status:
     moments = [due(step) for step in (decide(state) if steps is None else steps)]
     if None in moments:
         return Status(_label(state, RUNNING), AT_ONCE)
-    alarm = min((moment for moment in moments if moment is not None), default=None)
+    alarm = min([moment for moment in moments if moment is not None], default=None)
     waits = RETRYING if state.started or state.control.start_at is None else SCHEDULED
     if stalled(state):
         waits = OVER_BUDGET
@@ -90,10 +90,8 @@ def next_alarm(state: RunState, steps: tuple[Step, ...] | None = None) -> int | 
         state: The run.
         steps: What `decide` says of it, where that is known.
     """
-    return min(
-        (moment for step in (decide(state) if steps is None else steps) if (moment := due(step)) is not None),
-        default=None,
-    )
+    moments = [due(step) for step in (decide(state) if steps is None else steps)]
+    return min([moment for moment in moments if moment is not None], default=None)
 
 
 def under_way(state: RunState) -> bool:

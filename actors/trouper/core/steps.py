@@ -303,9 +303,7 @@ Step: TypeAlias = (
 )
 
 
-_TIMED = (Start, FireTimer, PassDeadline, Summarise, RequestModel, RunHook, Expire, StartAction, Refuse, Warn)
-
-
 def due(step: Step) -> int | None:
     """The moment before which a step must not be taken (ns UTC); None for at once."""
-    return step.not_before if isinstance(step, _TIMED) else None
+    moment: int | None = getattr(step, "not_before", None)
+    return moment

@@ -25,7 +25,7 @@ class Denial(Printable):
     reason: str = ""
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Tooling(Printable):
     """What a run may use.
 

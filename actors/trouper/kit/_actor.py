@@ -180,13 +180,7 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
         """
         scope = trio.CancelScope()
         cell = self._cell
-
-        @trio.lowlevel.enable_ki_protection
-        async def owned() -> None:
-            with scope:
-                await cell.shelter(fn, *args)
-
-        cell.start_soon(owned, name=f"{cell.path} {getattr(fn, '__qualname__', fn)}")
+        cell.start_soon(_owned, scope, cell, fn, args, name=f"{cell.path} {getattr(fn, '__qualname__', fn)}")
         return scope
 
     @overload
@@ -232,6 +226,12 @@ class Context(Generic[M_contra], metaclass=NoPublicConstructor):
         self._cell.request_stop()
 
 
+@trio.lowlevel.enable_ki_protection
+async def _owned(scope: trio.CancelScope, cell: Cell, fn: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
+    with scope:
+        await cell.shelter(fn, *args)
+
+
 async def spawn(
     parent: Supervisor,
     shared: Shared,
@@ -242,6 +242,22 @@ async def spawn(
     supervision: Supervision,
 ) -> Ref[C]:
     """Start an actor under ``parent``; see ``ActorSystem.spawn``."""
+    await checkpoint_if_cancelled()
+    ref = spawn_nowait(parent, shared, actor, name=name, mailbox=mailbox, supervision=supervision)
+    await cancel_shielded_checkpoint()
+    return ref
+
+
+def spawn_nowait(
+    parent: Supervisor,
+    shared: Shared,
+    actor: Actor[C] | Callable[[], Actor[C]],
+    *,
+    name: str | None,
+    mailbox: int,
+    supervision: Supervision,
+) -> Ref[C]:
+    """Start an actor under ``parent``; see ``ActorSystem.spawn_nowait``."""
     if mailbox < 1:
         raise ValueError(f"mailbox must hold at least 1 message, not {mailbox}")
     if name is None:
@@ -249,14 +265,12 @@ async def spawn(
         name = f"{kind.__name__.lower()}-{shared.counters.spawned + 1}"
     elif not name or "/" in name:
         raise ValueError(f"an actor's name must not be empty or contain '/': {name!r}")
-    await checkpoint_if_cancelled()
     if name in parent.children:
         raise NameTaken(f"{parent.path}/{name}")
     cell = Cell(name, parent, shared, capacity=mailbox, policy=supervision)
     ref: Ref[C] = construct(Ref, cell)
     context: Context[C] = construct(Context, cell, shared, ref)
     cell.begin(_factory(actor, context, supervision))
-    await cancel_shielded_checkpoint()
     return ref
 
 

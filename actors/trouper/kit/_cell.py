@@ -137,13 +137,13 @@ class Cell:
         self.parent.children[self.name] = self
         self.shared.counters.spawned += 1
 
-    def start_soon(self, fn: Callable[[], Awaitable[None]], /, *, name: str) -> None:
+    def start_soon(self, fn: Callable[[*Ts], Awaitable[None]], /, *args: *Ts, name: str) -> None:
         """Start a task in this cell's own nursery, opening it at first use."""
         if not self.state.alive:
             raise ActorStopped(self.path)
         if self._owned is None:
             self._owned = OwnedNursery(self.shared.start, self.path)
-        self._owned.start_soon(fn, name=name)
+        self._owned.start_soon(fn, *args, name=name)
 
     def request_stop(self) -> None:
         """Close the mailbox; the task does the rest. May be repeated."""

@@ -31,17 +31,17 @@ class OwnedNursery:
     def __init__(self, start_host: StartSoon, name: str) -> None:
         self._name = name
         self._nursery: trio.Nursery | None = None
-        self._early: list[tuple[Callable[[], Awaitable[None]], str]] = []
+        self._early: list[Callable[[trio.Nursery], None]] = []
         self._closed = trio.Event()
         self._done = trio.Event()
         start_host(self._host, name=f"{name} (nursery)")
 
-    def start_soon(self, fn: Callable[[], Awaitable[None]], /, *, name: str) -> None:
+    def start_soon(self, fn: Callable[[*Ts], Awaitable[None]], /, *args: *Ts, name: str) -> None:
         """Start a task. It runs at least to its first checkpoint, even when everything is being cancelled."""
         if self._nursery is None:
-            self._early.append((fn, name))
+            self._early.append(lambda nursery: nursery.start_soon(fn, *args, name=name))
         else:
-            self._nursery.start_soon(fn, name=name)
+            self._nursery.start_soon(fn, *args, name=name)
 
     async def close(self) -> None:
         """Cancel what still runs and wait for it.
@@ -57,8 +57,8 @@ class OwnedNursery:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                for fn, name in self._early:
-                    nursery.start_soon(fn, name=name)
+                for start in self._early:
+                    start(nursery)
                 self._early.clear()
                 await self._closed.wait()
                 nursery.cancel_scope.cancel()

@@ -10,7 +10,7 @@ import trio
 
 from trouper._clock import Clock, SystemClock
 from trouper.errors import ActorStopped, SelfWait
-from trouper.kit._actor import Actor, Shared, spawn
+from trouper.kit._actor import Actor, Shared, spawn, spawn_nowait
 from trouper.kit._cell import Cell, Counters
 from trouper.kit._lifecycle import State
 from trouper.kit._ref import NoPublicConstructor, Ref, construct
@@ -82,6 +82,19 @@ class ActorSystem(metaclass=NoPublicConstructor):
         if self._root.state is not State.RUNNING:
             raise ActorStopped(self._root.path)
         return await spawn(self._root, self._shared, actor, name=name, mailbox=mailbox, supervision=supervision)
+
+    def spawn_nowait(
+        self,
+        actor: Actor[M] | Callable[[], Actor[M]],
+        *,
+        name: str | None = None,
+        mailbox: int = 100,
+        supervision: Supervision = ESCALATE,
+    ) -> Ref[M]:
+        """Start an actor as `spawn` does, without a checkpoint."""
+        if self._root.state is not State.RUNNING:
+            raise ActorStopped(self._root.path)
+        return spawn_nowait(self._root, self._shared, actor, name=name, mailbox=mailbox, supervision=supervision)
 
     async def stop(self) -> None:
         """Stop all actors in order, children before their supervisors, the last spawned first. May be repeated.

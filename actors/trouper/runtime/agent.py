@@ -54,7 +54,7 @@ class AgentActor(Actor[AgentMessage]):
         self._desk = desk
         self._stream = f"run/{run}"
         self._state = known or RunState(run)
-        self._planner = Planner.of(desk, None)
+        self._planner = Planner.of(desk, desk.agents.get(self._state.agent))
         self._recorder = Recorder(desk.clock.now, desk.random, lambda: desk.draining, desk.state_keys, desk.price)
         self._outcomes: deque[Outcome] = deque()
         self._flights: Flights

@@ -54,9 +54,9 @@ class Company:
         assert self._system is not None
         return self._system
 
-    async def begin(self, run: str, make: Callable[[], AgentActor]) -> Ref[AgentMessage]:
+    def begin(self, run: str, make: Callable[[], AgentActor]) -> Ref[AgentMessage]:
         """Start a run's agent; ``make`` makes it, again for each restart."""
-        return await self._overseer.begin(self.system, run, make)
+        return self._overseer.begin(self.system, run, make)
 
     @property
     def gone(self) -> trio.Event:

@@ -74,7 +74,7 @@ class Flights:
 
     def alive_after(self, outcomes: Iterable[Outcome]) -> set[str]:
         """Actions of which something is still alive once these outcomes are settled."""
-        alive = self._lingering.keys() | self._actions.keys()
+        alive = {*self._lingering, *self._actions}
         for outcome in outcomes:
             match outcome:
                 case Acted(action, lingering=True):

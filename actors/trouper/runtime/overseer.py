@@ -25,7 +25,7 @@ class Overseer(Actor[Terminated]):
         self._gave_up = gave_up
         self._begun = 0
 
-    async def begin(self, system: ActorSystem, run: str, make: Callable[[], AgentActor]) -> Ref[AgentMessage]:
+    def begin(self, system: ActorSystem, run: str, make: Callable[[], AgentActor]) -> Ref[AgentMessage]:
         """Start a run's agent.
 
         Args:
@@ -34,7 +34,8 @@ class Overseer(Actor[Terminated]):
             make: Makes the agent; called again for each restart.
         """
         self._begun += 1
-        agent = await system.spawn(make, name=f"run:{run}:{self._begun}", mailbox=_MAILBOX, supervision=_SUPERVISION)
+        name = f"run:{run}:{self._begun}"
+        agent = system.spawn_nowait(make, name=name, mailbox=_MAILBOX, supervision=_SUPERVISION)
         self.context.watch(agent)
         return agent
 

@@ -75,7 +75,7 @@ class Controls(Printable):
     async def _decide(self, action: str, judgement: Judgement, remember: Scope | None = None) -> Action:
         self._check()
         found = await self.commands.decide(action, judgement, remember=remember)
-        await self._stage.admit(split_action_id(action)[0])
+        self._stage.admit(split_action_id(action)[0])
         return found
 
     async def resolve(
@@ -89,7 +89,7 @@ class Controls(Printable):
         """
         self._check()
         found = await self.commands.resolve(action, verdict, by=principal(by), evidence=evidence)
-        await self._stage.admit(split_action_id(action)[0])
+        self._stage.admit(split_action_id(action)[0])
         return found
 
     # ---- steering
@@ -98,7 +98,7 @@ class Controls(Printable):
         """Ask for a run's end. What is under way comes to a known end first; what cannot stays in doubt."""
         self._check()
         await self.commands.cancel(run, by=principal("api" if by == "" else by), reason=reason)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def raise_limit(
         self, run: str, more: Raise | int, *, by: Principal | str = "", reason: str | None = None
@@ -117,7 +117,7 @@ class Controls(Printable):
         """
         self._check()
         await self.commands.raise_limit(run, more, by=principal("api" if by == "" else by), reason=reason)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def resume(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Let a run go on that is paused, or that failed for another reason than its step limit.
@@ -130,7 +130,7 @@ class Controls(Printable):
         """
         self._check()
         await self.commands.resume(run, by=principal("api" if by == "" else by), reason=reason)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def steer(
         self, run: str, input: str | Sequence[Message], *, by: Principal | str = "", command_id: str | None = None
@@ -145,13 +145,13 @@ class Controls(Printable):
         """
         self._check()
         await self.commands.steer(run, input, by=principal("api" if by == "" else by), command_id=command_id)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def pause(self, run: str, *, by: Principal | str = "", reason: str | None = None) -> None:
         """Have a run begin nothing more until it is resumed; see `Run.pause`."""
         self._check()
         await self.commands.pause(run, by=principal("api" if by == "" else by), reason=reason)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def extend(
         self, run: str, deadline: dt.datetime | int | None, *, by: Principal | str = "", reason: str | None = None
@@ -169,7 +169,7 @@ class Controls(Printable):
         """
         self._check()
         await self.commands.extend(run, deadline, by=principal("api" if by == "" else by), reason=reason)
-        await self._stage.admit(run)
+        self._stage.admit(run)
 
     async def adopt(self, run: str, *, by: Principal | str) -> None:
         """Let a run that waits because its agent's definition changed go on under today's, and all runs below it.
@@ -180,7 +180,7 @@ class Controls(Printable):
         """
         self._check()
         for each in await adopt_all(self.commands, self._desk, run, principal(by)):
-            await self._stage.admit(each)
+            self._stage.admit(each)
 
     def _check(self) -> None:
         if self._stage.failure is not None:

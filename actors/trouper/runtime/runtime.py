@@ -148,7 +148,7 @@ class Runtime(Controls):
         self._check_task(task)
         done = await self.commands.submit(task, command_id)
         if not done.repeated:
-            await self._stage.admit(done.run, done.state)
+            self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
 
     async def fork(
@@ -162,7 +162,7 @@ class Runtime(Controls):
         who = None if by is None else principal(by)
         done = await self.commands.fork(run, what_if, by=who, command_id=command_id)
         if not done.repeated:
-            await self._stage.admit(done.run, done.state)
+            self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
 
     def run(self, run: str) -> Run:
@@ -199,9 +199,9 @@ class Runtime(Controls):
         self._check_task(task)
         done = await self.commands.send(session, task, command_id, supersede=supersede)
         for superseded in done.superseded:
-            await self._stage.admit(superseded)
+            self._stage.admit(superseded)
         if done.state is not None and status(done.state).wake_at is not None:
-            await self._stage.admit(done.run, done.state)
+            self._stage.admit(done.run, done.state)
         return Run(self, done.run, repeated=done.repeated)
 
     def _check_task(self, task: Task) -> None:

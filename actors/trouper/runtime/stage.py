@@ -29,17 +29,18 @@ from trouper_journal import Printable
 
 @define(eq=False, repr=False)
 class _Live(Printable):
-    """A run in memory; ``agent`` comes a moment after the decision to put it there.
+    """A run in memory.
 
     Attributes:
+        agent: Drives it.
         version: How far it is known to have read its stream.
         news: Word of news was sent to it, and it has not read its stream since.
         announced: It had ended, and who waited then was told; something of it may still be alive.
         alarm: When it has something to do though nothing comes (ns UTC).
     """
 
+    agent: Ref[AgentMessage]
     version: int
-    agent: Ref[AgentMessage] | None = None
     news: bool = False
     announced: bool = False
     alarm: int | None = None
@@ -147,7 +148,7 @@ class Stage:
         stuck = self._stuck.get(run)
         return stuck is not None and version <= stuck.version
 
-    async def admit(self, run: str, known: RunState | None = None) -> None:
+    def admit(self, run: str, known: RunState | None = None) -> None:
         """Put a run on stage, or tell it that there is news if it is there.
 
         Args:
@@ -161,40 +162,31 @@ class Stage:
         elif self._full:
             self._left_out = True
         else:
-            await self._put_on(run, known)
+            self._put_on(run, known)
 
     async def admit_in_turn(self, run: str) -> None:
         """Put a run on stage when there is room, or tell it that there is news if it is there."""
         while self._full and run not in self._live:
             await self._freed.wait()
-        await self.admit(run)
+        self.admit(run)
 
-    async def _put_on(self, run: str, known: RunState | None) -> None:
+    def _put_on(self, run: str, known: RunState | None) -> None:
         self._stuck.pop(run, None)
         if parent := parent_of(run):
             self._broods.add(parent, run)
-        live = self._live[run] = _Live(known.version if known is not None else 0)
         states = [known] if known is not None else []
 
         def make() -> AgentActor:
             return AgentActor(run, self._desk, states.pop() if states else None)
 
-        try:
-            live.agent = await self._company.begin(run, make)
-        except BaseException:
-            if self._live.get(run) is live:
-                self._off(run)
-            raise
-        if live.news:
-            self._tell(run)
+        agent = self._company.begin(run, make)
+        self._live[run] = _Live(agent, known.version if known is not None else 0)
 
     def _tell(self, run: str) -> None:
         live = self._live.get(run)
         if live is None:
             return
         live.news = True
-        if live.agent is None:
-            return
         try:
             live.agent.tell_nowait(Wake())
         except ActorError:

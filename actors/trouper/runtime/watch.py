@@ -30,7 +30,7 @@ class Doorkeeper(Protocol):
         """Whether the run is in memory."""
         ...
 
-    async def admit(self, run: str) -> None:
+    def admit(self, run: str) -> None:
         """Put a run on stage, or tell it that there is news; where there is no room the watch is called again."""
         ...
 
@@ -91,7 +91,8 @@ class Watch:
                 for stream, version in arrival.streams.items():
                     run = stream.removeprefix("run/")
                     if run != stream and not self._doorkeeper.knows(run, version):
-                        await self._doorkeeper.admit(run)
+                        self._doorkeeper.admit(run)
+                        await trio.lowlevel.checkpoint()
                 if arrival.elsewhere:
                     self.call()
 
@@ -129,7 +130,8 @@ class Watch:
             wanted, self._wanted = self._wanted, {}
             for run in wanted:
                 # Where there is no room it is found in the journal later.
-                await self._doorkeeper.admit(run)
+                self._doorkeeper.admit(run)
+                await trio.lowlevel.checkpoint()
             if self._everything:
                 self._everything = False
                 await self._look_through(at_start=at_start)
