@@ -18,7 +18,7 @@ from trouper.core.approvals import NO_GROUNDS, Asking, Grounds
 from trouper.core.conversation import Value
 from trouper.core.terms import Principal
 from trouper.errors import DefinitionError
-from trouper_journal import Plain, Printable, check_value
+from trouper_journal import Plain, check_value
 
 SECOND = 1_000_000_000
 
@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 _LONGEST = 10**9
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ProposedCall(Plain):
     """A call that a model wants to make, as policies see it.
 
@@ -70,8 +70,8 @@ def _refusal(policy: object, name: str, why: str) -> DefinitionError:
     return DefinitionError(f"{type(policy).__name__}, {name}: {why}")
 
 
-@frozen(kw_only=True, repr=False)
-class Policy(Printable):
+@frozen(slots=False, kw_only=True, repr=False, eq=False)
+class Policy(Plain):
     """What all policies have in common: which calls they speak for, and why.
 
     A policy with neither ``tools`` nor ``when`` speaks for every call whose tool requires approval.
@@ -130,7 +130,7 @@ class Policy(Printable):
         }
 
 
-@frozen(kw_only=True)
+@frozen(slots=False, kw_only=True)
 class AutoApprove(Policy):
     """Lets calls run without asking anybody, also those whose tool requires approval.
 
@@ -138,7 +138,7 @@ class AutoApprove(Policy):
     """
 
 
-@frozen(kw_only=True)
+@frozen(slots=False, kw_only=True)
 class AutoDeny(Policy):
     """Refuses calls; the model is told, with the reason."""
 
@@ -149,7 +149,7 @@ def _names(given: Sequence[str] | Mapping[str, Sequence[str]]) -> Sequence[str] 
     return given if isinstance(given, str) else tuple(given)
 
 
-@frozen(kw_only=True)
+@frozen(slots=False, kw_only=True)
 class People(Policy):
     """Asks people, and waits for them durably.
 
@@ -228,7 +228,7 @@ class People(Policy):
 # ---- what a chain says
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Ruling(Plain):
     """What policies say of a call.
 
@@ -326,8 +326,8 @@ def _until(until: datetime | int | None) -> int | None:
     return None if until is None else nanoseconds(until, "Scope.until")
 
 
-@frozen(kw_only=True, repr=False)
-class Scope(Printable):
+@frozen(slots=False, kw_only=True, repr=False, eq=False)
+class Scope(Plain):
     """How far an approval reaches beyond the call that it is given for.
 
     Nothing is wider than it is said: without anything given it is for exactly this call's arguments, by this agent, in

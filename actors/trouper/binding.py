@@ -14,11 +14,11 @@ from trouper.core.state import RunState
 from trouper.core.terms import Principal
 from trouper.tools import StateKeys, view
 from trouper.tools._asking import Unanswered, ask
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class StepView(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class StepView(Plain):
     """A run as it stands before a model call, for choosing the tools of that call.
 
     Attributes:

@@ -11,7 +11,7 @@ from trouper.core.conversation import Message, Value
 from trouper.core.prices import estimate
 from trouper.errors import DefinitionError
 from trouper.models import Model, identity
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 Counter: TypeAlias = Callable[[Message], int]
 
@@ -35,8 +35,8 @@ def _model(_: object, attribute: Attribute[Model | None], value: object) -> None
         raise DefinitionError(f"history, {attribute.name}: {value!r} is no model")
 
 
-@frozen(repr=False)
-class History(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class History(Plain):
     """How much of a session's conversation is handed to its next turn.
 
     When the conversation so far is longer than ``max_tokens``, it is compacted once, before the turn begins: the newest

@@ -55,7 +55,7 @@ class Delegation(TypedDict, total=False):
     grants: Sequence[str] | None
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class SubAgent(Tool[..., object]):
     """An agent that another agent can call, made by `Agent.as_tool`. It stands among an agent's tools.
 

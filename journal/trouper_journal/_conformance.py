@@ -23,7 +23,7 @@ from trouper_journal._errors import (
     VersionConflict,
 )
 from trouper_journal._journal import Journal
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 from trouper_journal._records import Domain, Key, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry, event
 from trouper_journal._shapes import Content
@@ -41,15 +41,15 @@ E = TypeVar("E", bound=JournalError)
 
 
 @event("conformance.noted")
-@attrs.frozen(repr=False)
-class _Noted(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class _Noted(Plain):
     number: int
     text: Content[Value] = None
 
 
 @event("conformance.driven", driver=True)
-@attrs.frozen(repr=False)
-class _Driven(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class _Driven(Plain):
     number: int
 
 

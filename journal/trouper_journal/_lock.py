@@ -12,11 +12,11 @@ from contextlib import suppress
 import attrs
 
 from trouper_journal._errors import JournalInUse, StorageFull, StorageReadOnly
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 
 
-@attrs.frozen(slots=True, repr=False)
-class Holder(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Holder(Plain):
     """Who drives a journal, as that process wrote it down.
 
     Attributes:

@@ -13,13 +13,13 @@ from typing import Final
 import attrs
 
 from trouper_journal._errors import JournalCorrupt
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 
 _sha256 = hashlib.sha256
 
 
-@attrs.frozen(slots=True, repr=False)
-class CompactRange(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class CompactRange(Plain):
     """The first ``size`` leaves of a tree.
 
     Attributes:

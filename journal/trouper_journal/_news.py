@@ -18,7 +18,7 @@ import trio
 
 from trouper_journal._clock import Clock
 from trouper_journal._errors import JournalClosed, JournalError, StorageBusy
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 from trouper_journal._store import Store
 
 _IDLE_LOOKS: Final = 100
@@ -32,8 +32,8 @@ _NAMED: Final = 10_000
 """How many streams an arrival names at most."""
 
 
-@attrs.frozen(slots=True, repr=False)
-class Arrival(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Arrival(Plain):
     """What was appended by others than the driver.
 
     Attributes:

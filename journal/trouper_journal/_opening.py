@@ -15,7 +15,7 @@ from trouper_journal._errors import NotAJournal
 from trouper_journal._memory import MemoryStore
 from trouper_journal._news import NewsHub
 from trouper_journal._options import JournalOptions
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 from trouper_journal._sqlite_host import SQLiteHost
 from trouper_journal._store import Store
 from trouper_journal._writer import Writer
@@ -43,8 +43,8 @@ class Closer(Protocol):
         ...
 
 
-@attrs.frozen(slots=True, repr=False)
-class Storage(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Storage(Plain):
     """A store that is ready, and what ends it (None: its owner does)."""
 
     store: Store

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 import attrs
 
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 
 MAX_BUSY: Final = 1_000_000.0
 """Longest wait for a lock in seconds: SQLite counts milliseconds in 32 bits, and does not wait beyond them."""
 
 
-@attrs.frozen(slots=True, kw_only=True, repr=False)
-class JournalOptions(Printable):
+@attrs.frozen(slots=False, kw_only=True, repr=False, eq=False)
+class JournalOptions(Plain):
     """How a journal is kept. The defaults are the safe ones.
 
     Attributes:

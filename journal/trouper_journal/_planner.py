@@ -16,7 +16,7 @@ from trouper_journal._codec import Encoded
 from trouper_journal._digest import leaf_frame, leaf_within
 from trouper_journal._errors import IdempotencyConflict, JournalError, StaleFence, VersionConflict
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain, Printable
 from trouper_journal._records import NO_VALUES, Committed, Key, KeyEntry, LargeValue, Record
 from trouper_journal._store import Batch, Head, Known
 
@@ -57,8 +57,8 @@ Verdict = Committed | KeyEntry | JournalError
 """What a proposal comes to: new records, an earlier equal commit, or a refusal."""
 
 
-@attrs.frozen(slots=True, repr=False)
-class Plan(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Plan(Plain):
     """What to write, and what to tell whom once it is written.
 
     Attributes:

@@ -18,7 +18,7 @@ class Printable:
 
     def __repr__(self) -> str:
         shown: list[str] = []
-        for field in attrs.fields(cast("type[attrs.AttrsInstance]", type(self))):
+        for field in _fields(self):
             if field.repr:
                 value = getattr(self, field.name)
                 shown.append(f"{field.name}={field.repr(value) if callable(field.repr) else repr(value)}")
@@ -28,7 +28,8 @@ class Printable:
 class Plain(Printable):
     """Compares and hashes an attrs class as attrs would, for classes of which that is rarely asked.
 
-    Use it with ``repr=False, eq=False``: what attrs generates is faster when called, and costs each import.
+    Use it with ``repr=False, eq=False``: what attrs generates is faster when called, and costs each import. For the
+    same reason classes of which few are made have ``slots=False``: for slots attrs makes each class twice.
     """
 
     __slots__ = ()
@@ -36,13 +37,14 @@ class Plain(Printable):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return _compared(self) == _compared(other)
+        names = [field.name for field in _fields(self) if field.eq]
+        # As lists, because in these a part that is the same object is equal, also where it does not equal itself.
+        return [getattr(self, name) for name in names] == [getattr(other, name) for name in names]
 
     def __hash__(self) -> int:
-        return hash((type(self), *_compared(self)))
+        hashed = (field for field in _fields(self) if (field.eq if field.hash is None else field.hash))
+        return hash((type(self), *(getattr(self, field.name) for field in hashed)))
 
 
-def _compared(value: object) -> list[object]:
-    return [
-        getattr(value, field.name) for field in attrs.fields(cast("type[attrs.AttrsInstance]", type(value))) if field.eq
-    ]
+def _fields(value: object) -> tuple[attrs.Attribute[object], ...]:
+    return cast("tuple[attrs.Attribute[object], ...]", attrs.fields(cast("type[attrs.AttrsInstance]", type(value))))

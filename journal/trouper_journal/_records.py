@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 
 NO_VALUES: Mapping[bytes, bytes] = {}
 
 
-@attrs.frozen(slots=True, repr=False)
-class Record(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Record(Plain):
     """One stored event with its envelope, exactly as the digest covers it.
 
     Attributes:
@@ -55,8 +55,8 @@ class Record(Printable):
     values: Mapping[bytes, bytes] = attrs.field(default=NO_VALUES, eq=False, repr=False)
 
 
-@attrs.frozen(slots=True, repr=False)
-class Domain(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Domain(Plain):
     """An erasure domain: content that would be made unreadable together.
 
     Attributes:
@@ -68,8 +68,8 @@ class Domain(Printable):
     salt: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen(slots=True, repr=False)
-class Write(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Write(Plain):
     """Events for one stream.
 
     Attributes:
@@ -90,8 +90,8 @@ class Write(Printable):
     domain: Domain | None = None
 
 
-@attrs.frozen(slots=True, repr=False)
-class Key(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Key(Plain):
     """Makes a commit idempotent.
 
     Attributes:
@@ -103,8 +103,8 @@ class Key(Printable):
     digest: bytes
 
 
-@attrs.frozen(slots=True, repr=False)
-class Committed(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Committed(Plain):
     """What a commit wrote, or what an equal commit had written before.
 
     Attributes:
@@ -116,8 +116,8 @@ class Committed(Printable):
     repeated: bool = False
 
 
-@attrs.frozen(slots=True, repr=False)
-class StreamHead(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class StreamHead(Plain):
     """Where a stream stands.
 
     Attributes:
@@ -135,8 +135,8 @@ class StreamHead(Printable):
     wake_at: int | None
 
 
-@attrs.frozen(slots=True, repr=False)
-class LargeValue(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class LargeValue(Plain):
     """A value stored once per domain, outside of the records that refer to it.
 
     Attributes:
@@ -150,8 +150,8 @@ class LargeValue(Printable):
     data: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen(slots=True, repr=False)
-class KeyEntry(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class KeyEntry(Plain):
     """A command key as stored: which records it stands for."""
 
     name: str
@@ -160,8 +160,8 @@ class KeyEntry(Printable):
     last: int
 
 
-@attrs.frozen(slots=True, repr=False)
-class Snapshot(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Snapshot(Plain):
     """A cached fold of a stream; worthless once the stream's record at ``version`` has another leaf."""
 
     stream: str

@@ -11,7 +11,7 @@ import attrs
 from trouper_journal._classes import Shapes
 from trouper_journal._codec import Encoded, EventCodec, split
 from trouper_journal._errors import InvalidRegistry, JournalCorrupt, UnknownEvent, UnregisteredEvent
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 from trouper_journal._records import Domain, Record
 from trouper_journal._shapes import READ_ERRORS, Erased
 from trouper_journal._values import Value
@@ -33,8 +33,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _ATTRIBUTE: Final = "__trouper_event__"
 
 
-@attrs.frozen(slots=True, repr=False)
-class EventSpec(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class EventSpec(Plain):
     """What a journal stores about a class of events.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 
 
-@attrs.frozen(slots=True, repr=False)
-class WriterStatistics(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class WriterStatistics(Plain):
     """What group commit has done since the journal was opened here, and what waits.
 
     Attributes:
@@ -26,8 +26,8 @@ class WriterStatistics(Printable):
     repetitions: int
 
 
-@attrs.frozen(slots=True, repr=False)
-class JournalStatistics(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class JournalStatistics(Plain):
     """A journal at one moment.
 
     Attributes:

@@ -12,12 +12,12 @@ from typing import Protocol
 
 import attrs
 
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain
 from trouper_journal._records import KeyEntry, LargeValue, Record, Snapshot, StreamHead
 
 
-@attrs.frozen(slots=True, repr=False)
-class Head(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Head(Plain):
     """Where the journal stands.
 
     Attributes:
@@ -31,8 +31,8 @@ class Head(Printable):
     range: bytes
 
 
-@attrs.frozen(slots=True, repr=False)
-class Batch(Printable):
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Batch(Plain):
     """One transaction, planned.
 
     Attributes:
@@ -51,8 +51,8 @@ class Batch(Printable):
     values: Sequence[LargeValue]
 
 
-@attrs.frozen(slots=True, repr=False)
-class Known(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Known(Plain):
     """One consistent view of heads and keys; streams and keys that do not exist are absent."""
 
     head: Head

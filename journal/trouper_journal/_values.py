@@ -17,7 +17,7 @@ import attrs
 import msgpack
 
 from trouper_journal._errors import InvalidValue, JournalCorrupt
-from trouper_journal._printable import Printable
+from trouper_journal._printable import Plain, Printable
 
 MAX_DEPTH: Final = 200
 """How deep lists and maps may be nested."""
@@ -58,8 +58,8 @@ _ARRAYS: Final = bytes([*range(0x90, 0xA0), 0xDC, 0xDD])
 _SMALL: Final = bytes(sorted(set(_HARMLESS) - {0xD4, 0xD5, 0xD8}))
 
 
-@attrs.frozen(slots=True, repr=False)
-class Reference(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Reference(Plain):
     """Stands for a large value that is stored apart.
 
     Attributes:

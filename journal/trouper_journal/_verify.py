@@ -36,7 +36,7 @@ MAX_PROBLEMS: Final = 100
 Kind: TypeAlias = Literal["position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable"]
 
 
-@attrs.frozen(slots=True, repr=False, eq=False)
+@attrs.frozen(slots=False, repr=False, eq=False)
 class Problem(Plain):
     """One thing that is not as it must be.
 
@@ -54,7 +54,7 @@ class Problem(Plain):
     message: str
 
 
-@attrs.frozen(slots=True, repr=False, eq=False)
+@attrs.frozen(slots=False, repr=False, eq=False)
 class Verification(Plain):
     """What was found.
 

@@ -401,9 +401,11 @@ def check_status(state: RunState) -> None:
     elif state.awaiting:
         assert told.label == "awaiting_approval"
     elif told.label == "over_budget":
-        # Nothing begins until somebody allows more.
+        # Nothing begins until somebody allows more; another attempt at what has begun is no beginning.
         assert state.budget.refused is not None or (state.limits is not None and state.steps >= state.limits.max_steps)
-        assert told.wake_at in {None, state.budget.deadline, state.control.deadline}
+        assert state.model is None
+        retries = {action.retry_at for action in state.batch}
+        assert told.wake_at in {None, state.budget.deadline, state.control.deadline, *retries}
     elif told.label == "waiting_for_child":
         assert told.wake_at in {None, state.budget.deadline, state.control.deadline}
         assert any(action.child is not None and not action.child.ended for action in state.batch)

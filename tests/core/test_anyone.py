@@ -13,6 +13,7 @@ from trouper.core.decide import decide
 from trouper.core.exchange import ModelReply
 from trouper.core.family import Parent
 from trouper.core.state import RunPhase
+from trouper.core.status import status
 from trouper.errors import ModelError
 from trouper.runtime.protocol import Replied
 
@@ -79,3 +80,14 @@ def test_what_anyone_appends_is_read_back_as_it_was() -> None:
     made.append(*NONSENSE)
     made.drive()
     assert folded(made.events) == made.stored == made.state
+
+
+def test_a_run_that_asks_its_model_again_at_its_step_limit_waits_for_nobody() -> None:
+    made = Shell({})
+    made.submit(ev.Limits(max_steps=1, on_limit="wait"))
+    made.drive()
+    made.deliver(Replied(0, 1, None, ModelError("busy", retryable=True)))
+    told = status(made.state)
+    assert told.label == "retrying"
+    assert made.state.model is not None
+    assert told.wake_at == made.state.model.retry_at

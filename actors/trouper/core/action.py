@@ -16,7 +16,7 @@ from trouper.core.effects import Effect
 from trouper.core.family import Child
 from trouper.core.terms import Principal
 from trouper.core.tooling import Denial
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 
 class Phase(StrEnum):
@@ -41,8 +41,8 @@ class Phase(StrEnum):
     CLOSED = "closed"
 
 
-@frozen(repr=False)
-class Decision(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Decision(Plain):
     """How a request for approval was decided, for good: the last vote that it took."""
 
     request: int
@@ -53,8 +53,8 @@ class Decision(Printable):
     edited: bool
 
 
-@frozen(slots=False, repr=False)
-class Action(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Action(Plain):
     """A call that a model asked for, and what became of it.
 
     Attributes:

@@ -94,7 +94,7 @@ class ActionPlanned(Plain):
 
 
 @event("approval.requested", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ApprovalRequested(Plain):
     """A person is asked.
 
@@ -116,7 +116,7 @@ class ApprovalRequested(Plain):
 
 
 @event("approval.decided", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ApprovalDecided(Plain):
     """A person decided; where several must approve, it is that person's vote.
 
@@ -137,7 +137,7 @@ class ApprovalDecided(Plain):
 
 
 @event("approval.expired", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ApprovalExpired(Plain):
     """A request lapsed: its time ran out, or the tool changed and it must be asked anew."""
 
@@ -147,7 +147,7 @@ class ApprovalExpired(Plain):
 
 
 @event("action.replanned", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionReplanned(Plain):
     """After a new definition was adopted: the call's gate, limit and digest under it."""
 
@@ -203,7 +203,7 @@ class ActionReceipted(Plain):
 
 
 @event("action.interrupted", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionInterrupted(Plain):
     """An attempt ended without an outcome that can be trusted.
 
@@ -225,7 +225,7 @@ class ActionInterrupted(Plain):
 
 
 @event("action.queried", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionQueried(Plain):
     """The tool's query was asked whether an interrupted attempt took place (``found`` is receipted instead)."""
 
@@ -236,7 +236,7 @@ class ActionQueried(Plain):
 
 
 @event("action.unresolved", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionUnresolved(Plain):
     """Whether the call took place is unknown, and only a named person can settle it."""
 
@@ -246,7 +246,7 @@ class ActionUnresolved(Plain):
 
 
 @event("action.resolved", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionResolved(Plain):
     """A person settled a call in doubt."""
 
@@ -257,7 +257,7 @@ class ActionResolved(Plain):
 
 
 @event("action.returned_late", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionReturnedLate(Plain):
     """An attempt that had been given up came back after the call was settled: a note, never a second outcome."""
 

@@ -7,15 +7,15 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 
 def _none() -> dict[str, int]:
     return {}
 
 
-@frozen(repr=False)
-class Answer(Printable):
+@frozen(repr=False, eq=False)
+class Answer(Plain):
     """How a run's answer stands.
 
     Attributes:

@@ -11,14 +11,14 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.terms import Principal
-from trouper_journal import Printable, content_digest
+from trouper_journal import Plain, Printable, content_digest
 
 Broken: TypeAlias = Literal["eligible", "separation", "unnamed", "unknown_requester"]
 """A rule that a decision would break."""
 
 
-@frozen(repr=False)
-class Asking(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Asking(Plain):
     """How people are asked, as far as it is a fact and not about persons.
 
     Attributes:
@@ -51,8 +51,8 @@ NO_GROUNDS: Final = Grounds()
 ANYBODY: Final = Asking()
 
 
-@frozen(repr=False)
-class Vote(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Vote(Plain):
     """One principal's decision on a call as it stood then.
 
     Attributes:
@@ -68,8 +68,8 @@ class Vote(Printable):
     edited: bool
 
 
-@frozen(repr=False)
-class Consent(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Consent(Plain):
     """What a call needs, and what of it is there.
 
     Attributes:

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class HistoryRef(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class HistoryRef(Plain):
     """A stretch of a run's conversation.
 
     Attributes:
@@ -36,8 +36,8 @@ class HistoryRef(Printable):
     digest: bytes = b""
 
 
-@frozen(repr=False)
-class Base(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Base(Plain):
     """What comes before a run's own messages.
 
     Attributes:

@@ -13,15 +13,15 @@ import attrs
 from attrs import field, frozen
 
 from trouper.core.limits import OnLimit, Resource
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
 def _none() -> dict[str, int]:
     return {}
 
 
-@frozen(repr=False)
-class Spent(Printable):
+@frozen(repr=False, eq=False)
+class Spent(Plain):
     """What a run, or a run and everything below it, has spent.
 
     Attributes:
@@ -76,8 +76,8 @@ class Spent(Printable):
 NOTHING_SPENT: Final = Spent()
 
 
-@frozen(repr=False)
-class Reserve(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Reserve(Plain):
     """What a request may come to, before it is sent: it counts as spent until the reply is there.
 
     Attributes:
@@ -98,8 +98,8 @@ class Reserve(Printable):
         return self.input_tokens + self.output_tokens
 
 
-@frozen(repr=False)
-class Refusal(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Refusal(Plain):
     """What could not be spent.
 
     Attributes:
@@ -125,8 +125,8 @@ class Refusal(Printable):
 _FOR_EVER = 1e12
 
 
-@frozen(repr=False)
-class Raise(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Raise(Plain):
     """By how much limits are raised; what is 0 stays as it is.
 
     Attributes:
@@ -181,8 +181,8 @@ class Raise(Printable):
 NO_RAISE: Final = Raise()
 
 
-@frozen(slots=False, repr=False)
-class Budget(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Budget(Plain):
     """What the fold keeps of a run's spending beyond its steps, its model calls and the tokens that providers told.
 
     Attributes:

@@ -15,7 +15,7 @@ def _none() -> dict[str, int]:
 
 
 @event("budget.refused", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class BudgetRefused(Plain):
     """Something was not done, because a limit of the run, or of a run above it, would have been exceeded.
 
@@ -41,7 +41,7 @@ class BudgetRefused(Plain):
 
 
 @event("budget.warned", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class BudgetWarned(Plain):
     """The model is told that something is running out.
 
@@ -60,7 +60,7 @@ class BudgetWarned(Plain):
 
 
 @event("budget.raised", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class BudgetRaised(Plain):
     """The run may go further; one that waits or failed at such a limit goes on.
 

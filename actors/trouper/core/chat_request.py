@@ -24,7 +24,7 @@ from typing import Literal
 
 from attrs import define, frozen
 
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 from . import strict_json
 from .chat import content_value
@@ -45,8 +45,8 @@ _OUTPUT_ONLY = frozenset({"annotations", "function_call"})
 _CALL_OUTPUT_ONLY = frozenset({"index", "type", "function"})
 
 
-@frozen(repr=False)
-class Dialect(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Dialect(Plain):
     """What differs between endpoints that all speak Chat Completions.
 
     Attributes:

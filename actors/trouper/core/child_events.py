@@ -11,7 +11,7 @@ from trouper_journal import Content, Plain, Value, event
 
 
 @event("child.started", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ChildStarted(Plain):
     """A call is about to begin a run of its own; that run's ``run.submitted`` stands in the same commit.
 
@@ -29,7 +29,7 @@ class ChildStarted(Plain):
 
 
 @event("child.cancel_requested", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ChildCancelRequested(Plain):
     """The run's cancellation was passed on; the child's ``run.cancel_requested`` stands in the same commit."""
 
@@ -38,7 +38,7 @@ class ChildCancelRequested(Plain):
 
 
 @event("child.finished", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ChildFinished(Plain):
     """A child has ended; written by the child's agent, in the commit that ends the child.
 

@@ -26,18 +26,18 @@ from trouper.core.raising import check_not_handed_on, limit_of
 from trouper.core.raising import raise_limit as raise_limit
 from trouper.core.state import Action, Phase, RunPhase, RunState
 from trouper.errors import ApprovalConflict, ApprovalError, NotEligible, ResolveError, TrouperError, UnknownAction
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 Verdict: TypeAlias = Literal["applied", "not_applied", "run_again", "abandon"]
 
 
-@frozen(repr=False)
-class Already(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Already(Plain):
     """The wish was fulfilled before; nothing needs to be appended."""
 
 
-@frozen(repr=False)
-class Judgement(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Judgement(Plain):
     """A decision that somebody wants to take on a call.
 
     Attributes:

@@ -10,11 +10,11 @@ from attrs import frozen
 from trouper.core.base import HistoryRef
 from trouper.core.conversation import Message, ToolMessage
 from trouper.core.history import Piece
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Cut(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Cut(Plain):
     """What becomes of a history that is too long.
 
     Attributes:

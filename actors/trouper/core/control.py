@@ -8,11 +8,11 @@ from attrs import frozen
 
 from trouper.core.conversation import Message
 from trouper.core.terms import Principal
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Signal(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Signal(Plain):
     """Messages that somebody sent to a run under way, until it hears them.
 
     Attributes:
@@ -26,16 +26,16 @@ class Signal(Printable):
     by: Principal | None
 
 
-@frozen(repr=False)
-class Pause(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Pause(Plain):
     """Who wanted the run to begin nothing more for now, and why."""
 
     by: Principal | None
     reason: str | None
 
 
-@frozen(repr=False)
-class Control(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Control(Plain):
     """What was asked of a run beside its task.
 
     Attributes:
@@ -57,8 +57,8 @@ NO_CONTROL: Final = Control()
 """Of a run of which nobody asked any of it."""
 
 
-@frozen(repr=False)
-class Sleep(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Sleep(Plain):
     """A call that waits for a moment.
 
     Attributes:

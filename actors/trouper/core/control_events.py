@@ -10,7 +10,7 @@ from trouper_journal import Content, Plain, event
 
 
 @event("run.signalled", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RunSignalled(Plain):
     """Somebody sent messages to a run under way; it hears them before it next asks its model."""
 
@@ -19,7 +19,7 @@ class RunSignalled(Plain):
 
 
 @event("run.heard", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RunHeard(Plain):
     """What had been sent to the run became part of its conversation, in this place.
 
@@ -31,7 +31,7 @@ class RunHeard(Plain):
 
 
 @event("run.pause_requested", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class PauseRequested(Plain):
     """Somebody wants the run to begin nothing more until it is resumed.
 
@@ -45,7 +45,7 @@ class PauseRequested(Plain):
 
 
 @event("deadline.passed", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class DeadlinePassed(Plain):
     """The run's deadline came before its end: what is under way is brought to a known end, then the run fails."""
 
@@ -53,7 +53,7 @@ class DeadlinePassed(Plain):
 
 
 @event("deadline.extended", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class DeadlineExtended(Plain):
     """The run may take longer; one that had failed at its deadline goes on.
 
@@ -67,7 +67,7 @@ class DeadlineExtended(Plain):
 
 
 @event("timer.set", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TimerSet(Plain):
     """A tool has returned, and its call is to be answered later.
 
@@ -83,7 +83,7 @@ class TimerSet(Plain):
 
 
 @event("timer.fired", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TimerFired(Plain):
     """A call's moment has come.
 
@@ -97,7 +97,7 @@ class TimerFired(Plain):
 
 
 @event("child.pause_requested", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ChildPauseRequested(Plain):
     """The run's pause, or its end, was passed on; the child's own event of that stands in the same commit.
 

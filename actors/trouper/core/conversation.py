@@ -152,7 +152,7 @@ class ToolMessage(Printable):
     extra: Mapping[str, Value] = field(factory=_nothing)
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Removal(Printable):
     """Takes the message with this id out of a conversation (see `add_messages`)."""
 
@@ -243,7 +243,7 @@ def _plus(left: _Number | None, right: _Number | None) -> _Number | None:
     return None if left is None or right is None else left + right
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Usage(Printable):
     """Tokens that a call took, as the provider counted them.
 
@@ -280,7 +280,7 @@ class Usage(Printable):
         )
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class ToolSpec(Printable):
     """A tool as a model sees it.
 

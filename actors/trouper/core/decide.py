@@ -46,7 +46,9 @@ def decide(state: RunState) -> tuple[Step, ...]:
         return tuple(_stopping(state))
     if state.drift is not None:
         return deadline(state)
-    steps = held_back(state, _going_on(state))
+    steps = _going_on(state)
+    if state.batch or state.control.pause is not None:
+        steps = held_back(state, steps)
     return steps if state.control.deadline is None else (*deadline(state), *steps)
 
 

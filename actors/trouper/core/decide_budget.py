@@ -48,7 +48,9 @@ def stalled(state: RunState) -> bool:
     refusal = state.budget.refused
     if refusal is not None:
         return on_limit(state, refusal) == "wait"
-    return at_step_limit(state) and state.limits.on_limit == "wait" and (bool(state.unplanned) or not state.batch)
+    # A request that failed is sent again as the same step.
+    between = state.model is None and (bool(state.unplanned) or not state.batch)
+    return between and at_step_limit(state) and state.limits.on_limit == "wait"
 
 
 def holds(state: RunState, plan: Plan) -> bool:

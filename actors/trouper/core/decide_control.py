@@ -50,7 +50,7 @@ def hears(state: RunState) -> tuple[Step, ...]:
 def held_back(state: RunState, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """What is left of the steps while the run is paused; all of them where it is not."""
     if state.control.pause is None:
-        return (*_passed_on(state, paused=False), *steps) if state.batch else steps
+        return (*_passed_on(state, paused=False), *steps)
     return (*_passed_on(state, paused=True), *(step for step in steps if isinstance(step, _IN_A_PAUSE)))
 
 

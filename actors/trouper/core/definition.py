@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from trouper_journal import Printable, Value, plain_digest
+from trouper_journal import Plain, Value, plain_digest
 
 
-@frozen(repr=False)
-class Definition(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Definition(Plain):
     """An agent's definition document.
 
     Attributes:

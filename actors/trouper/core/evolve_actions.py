@@ -78,7 +78,7 @@ def _all_over(state: RunState, batch: tuple[Action, ...]) -> bool:
         return False
     hooked = "after_tool" in state.terms.hooks and not state.stopping
     # Asked at every change of a call: a loop, because a generator would cost more than all the rest.
-    for action in batch:
+    for action in batch:  # noqa: SIM110
         if action.phase is not Phase.CLOSED or (hooked and action.unreviewed):
             return False
     return True

@@ -25,7 +25,7 @@ def _first(said: _Setting | None, otherwise: _Setting | None) -> _Setting | None
     return otherwise if said is None else said
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class OutputSchema(Plain):
     """What a reply's text must be: JSON that fits a schema, held to by the provider.
 
@@ -45,7 +45,7 @@ def _a_schema(_: object, attribute: Attribute[OutputSchema | None], value: objec
         raise DefinitionError(f"model config, {attribute.name}: {value!r} is no OutputSchema"[:200])
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ModelConfig(Plain):
     """Settings of one model call; None leaves a setting to the provider.
 
@@ -104,7 +104,7 @@ class ModelConfig(Plain):
         return said
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ModelReply(Plain):
     """A model's complete answer to one request.
 
@@ -127,28 +127,28 @@ class ModelReply(Plain):
     request_id: str | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TextDelta(Plain):
     """The next piece of the reply's text."""
 
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ReasoningDelta(Plain):
     """The next piece of the reasoning that the provider discloses."""
 
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RefusalDelta(Plain):
     """The next piece of a refusal."""
 
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ToolCallDelta(Plain):
     """The next piece of a tool call.
 
@@ -165,14 +165,14 @@ class ToolCallDelta(Plain):
     arguments: str = ""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class UsageDelta(Plain):
     """The tokens taken, so far or in all."""
 
     usage: Usage
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Finished(Plain):
     """The end of a streamed reply; it carries the whole of it."""
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.budget import NOTHING_SPENT, Spent
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 DEPTH: Final = 16
 """Most agents from a root to its deepest descendant, both counted."""
@@ -22,8 +22,8 @@ Returns: TypeAlias = Literal["answer", "steps"]
 ChildStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled"]
 
 
-@frozen(repr=False)
-class Parent(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Parent(Plain):
     """Who called this run.
 
     Attributes:
@@ -37,8 +37,8 @@ class Parent(Printable):
     returns: Returns = "answer"
 
 
-@frozen(repr=False)
-class Child(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Child(Plain):
     """A run that a call began.
 
     Attributes:
@@ -69,8 +69,8 @@ class Child(Printable):
         return self.status != "running"
 
 
-@frozen(repr=False)
-class Family(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Family(Plain):
     """Where a run stands in its tree.
 
     Attributes:

@@ -22,7 +22,7 @@ Writes: TypeAlias = Literal["block", "simulate", "ask"]
 """What becomes of a new write in a fork: refused, answered as if it had been done, or a person is asked."""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Fork(Plain):
     """Where a run was forked from.
 
@@ -37,7 +37,7 @@ class Fork(Plain):
     writes: Writes = "block"
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Forked(Plain):
     """A fork, as its own run knows it.
 
@@ -67,7 +67,7 @@ def _version(_: object, attribute: Attribute[int | None], given: object) -> None
         whole(given, 1, attribute.name)
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class EditMessage(Plain):
     """Another content for the message with this id."""
 
@@ -75,7 +75,7 @@ class EditMessage(Plain):
     content: Content = field(validator=_content)
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class EditArguments(Plain):
     """Other arguments for a call; it and the other calls of its reply are made anew.
 
@@ -88,7 +88,7 @@ class EditArguments(Plain):
     arguments: Mapping[str, Value] = field(validator=_arguments)
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class EditReceipt(Plain):
     """Another answer to a call.
 
@@ -118,7 +118,7 @@ def _writes(_: object, __: object, value: object) -> None:
         raise ForkError(f"writes: {value!r} is none of 'block', 'simulate' and 'ask'")
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class WhatIf(Plain):
     """What shall be different in a fork.
 
@@ -142,7 +142,7 @@ class WhatIf(Plain):
     writes: Writes = field(default="block", validator=_writes)
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Cut(Plain):
     """A history with the edits made.
 

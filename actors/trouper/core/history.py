@@ -10,7 +10,7 @@ from trouper.core.conversation import Content, Message, ToolMessage
 from trouper.core.digests import extend_chain
 from trouper.core.evolve_session import lead_of
 from trouper.core.state import Action, Phase, RunState
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
 def closed_history(state: RunState) -> tuple[Message, ...]:
@@ -49,8 +49,8 @@ def _told(action: Action) -> tuple[Content, bool]:
             return wording.NOT_STARTED, False
 
 
-@frozen(repr=False)
-class Segment(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Segment(Plain):
     """A run's own part of a history, as it stood at one version; it never changes.
 
     Attributes:
@@ -73,8 +73,8 @@ class Segment(Printable):
     erased: bool = False
 
 
-@frozen(repr=False)
-class Piece(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Piece(Plain):
     """Messages of one run in a history.
 
     Attributes:

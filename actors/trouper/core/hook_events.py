@@ -8,7 +8,7 @@ from trouper.core.hook_ops import Op, Point
 from trouper_journal import Content, Plain, event
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class HookDone(Plain):
     """What one hook asked for.
 
@@ -24,7 +24,7 @@ class HookDone(Plain):
 
 
 @event("hook.applied", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class HookApplied(Plain):
     """The hooks of one point were called, once, and this came of it; a replay does not call them.
 

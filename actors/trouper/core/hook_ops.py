@@ -18,7 +18,7 @@ Point: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_
 POINTS: Final[tuple[Point, ...]] = ("before_model", "after_model", "before_tool", "after_tool", "on_error")
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Drop(Plain):
     """Leave messages out of what the model is shown, from now on; the run's record keeps them.
 
@@ -33,7 +33,7 @@ class Drop(Plain):
     through: str | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Insert(Plain):
     """Show the model one more message, from now on.
 
@@ -48,7 +48,7 @@ class Insert(Plain):
     after: str | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Replace(Plain):
     """Show the model another message in place of the one with its id, from now on; the run's record keeps that.
 
@@ -61,7 +61,7 @@ class Replace(Plain):
     message: Message
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class UseModel(Plain):
     """Let another model answer this one call.
 
@@ -76,7 +76,7 @@ class UseModel(Plain):
     reason: str = ""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SetArguments(Plain):
     """Make the call with these arguments; they are checked against the tool as the model's own would be.
 
@@ -89,7 +89,7 @@ class SetArguments(Plain):
     arguments: dict[str, Value]
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Answer(Plain):
     """Before a call: answer it without making it. After a call: tell the model this in place of its result.
 
@@ -104,7 +104,7 @@ class Answer(Plain):
     ok: bool = True
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Reply(Plain):
     """Take this for the model's reply, without asking the model.
 
@@ -117,7 +117,7 @@ class Reply(Plain):
     message: AI
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Update(Plain):
     """Write to the run's named state, through the reducers of its keys.
 
@@ -130,7 +130,7 @@ class Update(Plain):
     values: dict[str, Value]
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Spend(Plain):
     """Say that the hook asked a model itself, so that the tokens count as the run's.
 
@@ -147,7 +147,7 @@ class Spend(Plain):
     output_tokens: int | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Fail(Plain):
     """End the run as failed; it can be resumed, and then the hooks of this point are called again.
 

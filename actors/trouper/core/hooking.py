@@ -10,11 +10,11 @@ from attrs import field, frozen
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.digests import message_value
 from trouper.core.hook_ops import Drop, Insert, MessageOp, Replace
-from trouper_journal import Printable, Value, content_digest
+from trouper_journal import Plain, Value, content_digest
 
 
-@frozen(repr=False)
-class CallEdit(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class CallEdit(Plain):
     """What hooks want of a call that was not looked at yet.
 
     Attributes:
@@ -39,8 +39,8 @@ def _no_calls() -> dict[str, int]:
     return {}
 
 
-@frozen(repr=False)
-class HookState(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class HookState(Plain):
     """What hooks did in a run.
 
     Attributes:

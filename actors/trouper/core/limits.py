@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from trouper.errors import DefinitionError
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 OnLimit: TypeAlias = Literal["raise", "finish", "wait"]
 Resource: TypeAlias = Literal["steps", "model_calls", "tool_calls", "tokens", "cost", "seconds"]
@@ -42,8 +42,8 @@ def _nothing() -> dict[str, int]:
     return {}
 
 
-@frozen(repr=False)
-class Limits(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Limits(Plain):
     """How far a run may go. What is None has no limit.
 
     All but ``max_steps`` and ``model_attempts`` hold for the run *and everything below it*: what its sub-agents spend

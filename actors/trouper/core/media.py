@@ -34,7 +34,7 @@ def _check_bytes(what: str, data: object) -> None:
         raise ValueError(f"{what}: give its bytes, not {'nothing' if data == b'' else type(data).__name__}")
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Image(Plain):
     """An image, by its bytes or by an address that the provider can read.
 
@@ -70,7 +70,7 @@ class Image(Plain):
         return {"type": "image_url", "image_url": shown}
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Audio(Plain):
     """A sound, for models that listen.
 
@@ -94,7 +94,7 @@ class Audio(Plain):
         return {"type": "input_audio", "input_audio": {"data": data, "format": self.format}}
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class File(Plain):
     """A file, such as a PDF, for models that read such files.
 

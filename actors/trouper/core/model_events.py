@@ -66,7 +66,7 @@ class ModelResponded(Plain):
 
 
 @event("model.failed", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ModelFailed(Plain):
     """An attempt brought no reply, and it is known why.
 
@@ -82,7 +82,7 @@ class ModelFailed(Plain):
 
 
 @event("model.lost", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ModelLost(Plain):
     """A request went out and nobody will ever know its reply: it may have been billed."""
 

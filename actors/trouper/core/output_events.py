@@ -10,7 +10,7 @@ from trouper_journal import Content, Plain, Value, event
 
 
 @event("output.accepted", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class OutputAccepted(Plain):
     """The final output was read, and fits what the agent was asked for.
 
@@ -26,7 +26,7 @@ class OutputAccepted(Plain):
 
 
 @event("output.rejected", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class OutputRejected(Plain):
     """A reply that would have ended the run does not; the model is told why.
 

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import AI, Message, ToolSpec
 from trouper.errors import DefinitionError
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 ASSUMED_OUTPUT = 4096
 """Tokens that a reply may have where ``ModelConfig.max_tokens`` does not say: this, or what is left."""
@@ -18,8 +18,8 @@ _MESSAGE = 4
 _PART = 1000
 
 
-@frozen(repr=False)
-class Price(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Price(Plain):
     """What one model costs, in nano-units of a currency for each token (one unit is 1,000,000,000 of them).
 
     A price of 3 dollars for a million tokens is 3,000 nano-dollars for a token. The id goes into the journal with

@@ -16,11 +16,11 @@ from trouper.core.decide import RULES, decide
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.steps import Step
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Difference(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Difference(Plain):
     """The first recorded intent that the rules would not have taken.
 
     Attributes:

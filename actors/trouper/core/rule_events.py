@@ -14,7 +14,7 @@ APPROVALS: Final = "system/approvals"
 
 
 @event("rule.added", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RuleAdded(Plain):
     """Whoever approved a call approves all like it from now on.
 
@@ -48,7 +48,7 @@ class RuleAdded(Plain):
 
 
 @event("rule.revoked", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RuleRevoked(Plain):
     """A standing rule is over."""
 
@@ -58,7 +58,7 @@ class RuleRevoked(Plain):
 
 
 @event("rule.used", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RuleUsed(Plain):
     """A standing rule with a number of uses let a call run; in the same commit as the call's plan.
 

@@ -14,7 +14,7 @@ from trouper.errors import ApprovalError, UnknownRule
 from trouper_journal import Erased, Plain, Value, canonical
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StandingRule(Plain):
     """A standing rule as it stands.
 
@@ -62,7 +62,7 @@ class StandingRule(Plain):
         return not self.revoked and (self.until is None or now < self.until) and self.left != 0
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Book(Plain):
     """All standing rules of a journal.
 
@@ -75,7 +75,7 @@ class Book(Plain):
     rules: Mapping[str, StandingRule] = field(factory=dict)
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Planned(Plain):
     """A call that was planned and needs people's leave.
 

@@ -16,7 +16,7 @@ from trouper_journal import Content, Plain, Value, event
 
 
 @event("definition.recorded", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class DefinitionRecorded(Plain):
     """An agent's definition document, once in its own stream ``definition/<digest>``."""
 
@@ -26,7 +26,7 @@ class DefinitionRecorded(Plain):
 
 
 @event("driver.started", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class DriverStarted(Plain):
     """A runtime took the journal; in the stream ``system/driver``, so that an epoch in a record names a process.
 
@@ -106,7 +106,7 @@ class RunStarted(Plain):
 
 
 @event("definition.adopted", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class DefinitionAdopted(Plain):
     """The run goes on under another definition than it began with."""
 
@@ -119,7 +119,7 @@ class DefinitionAdopted(Plain):
 
 
 @event("run.cancel_requested", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class CancelRequested(Plain):
     """Somebody wants the run to end."""
 
@@ -128,7 +128,7 @@ class CancelRequested(Plain):
 
 
 @event("run.resume_requested", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ResumeRequested(Plain):
     """Somebody wants a run to go on that is paused, or that failed over its model's replies.
 
@@ -142,7 +142,7 @@ class ResumeRequested(Plain):
 
 
 @event("run.waiting", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RunWaiting(Plain):
     """The driver has seen everything up to here and has nothing to do before the stream's ``wake_at``.
 
@@ -167,7 +167,7 @@ class RunSucceeded(Plain):
 
 
 @event("run.failed", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RunFailed(Plain):
     """The run cannot go on.
 
@@ -185,6 +185,6 @@ class RunFailed(Plain):
 
 
 @event("run.cancelled", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RunCancelled(Plain):
     """The run ended because somebody wanted it to; calls in doubt stay in doubt."""

@@ -15,7 +15,7 @@ from trouper.core.conversation import Message
 from trouper_journal import Plain
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Standing(Plain):
     """Where a session stands.
 
@@ -32,7 +32,7 @@ class Standing(Plain):
     last: HistoryRef | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SessionTurn(Plain):
     """A run's place in a session.
 
@@ -47,7 +47,7 @@ class SessionTurn(Plain):
     queued: int
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Compaction(Plain):
     """How the history of a turn is being, or was, cut down to a length that its model can take.
 
@@ -74,7 +74,7 @@ class Compaction(Plain):
     reason: str = ""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Turn(Plain):
     """What a run of a session knows of that.
 

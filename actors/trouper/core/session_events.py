@@ -18,7 +18,7 @@ from trouper_journal import Content, Plain, event
 
 
 @event("session.opened", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SessionOpened(Plain):
     """Somebody began a conversation with an agent."""
 
@@ -27,7 +27,7 @@ class SessionOpened(Plain):
 
 
 @event("turn.queued", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TurnQueued(Plain):
     """Somebody sent a message: a run was submitted, which has its turn when those before it have had theirs.
 
@@ -42,7 +42,7 @@ class TurnQueued(Plain):
 
 
 @event("turn.ended", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TurnEnded(Plain):
     """A run that had the turn is over; who has it now stands in ``standing``.
 
@@ -57,7 +57,7 @@ class TurnEnded(Plain):
 
 
 @event("turn.withdrawn", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TurnWithdrawn(Plain):
     """A run was cancelled before its turn came: nothing of it is handed on."""
 
@@ -67,7 +67,7 @@ class TurnWithdrawn(Plain):
 
 
 @event("turn.reopened", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TurnReopened(Plain):
     """The last turn had failed, and somebody let its run go on: it has the turn again."""
 
@@ -77,7 +77,7 @@ class TurnReopened(Plain):
 
 
 @event("session.compacted", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SessionCompacted(Plain):
     """From here on less of the conversation is handed on; details stand in the run's own ``context.compacted``.
 
@@ -97,7 +97,7 @@ class SessionCompacted(Plain):
 
 
 @event("run.turn_given", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TurnGiven(Plain):
     """The run's turn has come.
 
@@ -109,7 +109,7 @@ class TurnGiven(Plain):
 
 
 @event("approval.withdrawn", schema=1)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ApprovalWithdrawn(Plain):
     """Whoever talks to the agent does not want the call any more: nobody is asked about it, and it never starts.
 
@@ -125,7 +125,7 @@ class ApprovalWithdrawn(Plain):
 
 
 @event("summary.requested", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SummaryRequested(Plain):
     """The history was too long: a model is about to be asked for a summary of what is dropped.
 
@@ -147,7 +147,7 @@ class SummaryRequested(Plain):
 
 
 @event("summary.failed", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SummaryFailed(Plain):
     """An attempt brought no summary.
 
@@ -164,7 +164,7 @@ class SummaryFailed(Plain):
 
 
 @event("context.compacted", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ContextCompacted(Plain):
     """Less of the conversation is handed to the run, and to those after it.
 

@@ -14,7 +14,7 @@ from trouper.core.action import Decision as Decision
 from trouper.core.action import Phase as Phase
 from trouper.core.answer import NO_ANSWER, Answer
 from trouper.core.base import Base
-from trouper.core.budget import NO_BUDGET, Budget, Spent
+from trouper.core.budget import NO_BUDGET, NOTHING_SPENT, Budget, Spent
 from trouper.core.control import NO_CONTROL, Control
 from trouper.core.conversation import AI, Message
 from trouper.core.conversation import text as text_of
@@ -24,7 +24,7 @@ from trouper.core.fork import Forked
 from trouper.core.hooking import NO_HOOKS, HookState, replaced
 from trouper.core.session import Turn
 from trouper.core.tooling import NO_TOOLING, Tooling
-from trouper_journal import Erased, Printable, Value
+from trouper_journal import Erased, Plain, Value
 
 _T = TypeVar("_T")
 
@@ -44,8 +44,8 @@ class RunPhase(StrEnum):
     CANCELLED = "cancelled"
 
 
-@frozen(repr=False)
-class ModelCall(Printable):
+@frozen(repr=False, eq=False)
+class ModelCall(Plain):
     """The model request that has no reply yet.
 
     Attributes:
@@ -65,24 +65,24 @@ class ModelCall(Printable):
     status: int | None = None
 
 
-@frozen(repr=False)
-class Halt(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Halt(Plain):
     """Why the run must fail, as was found outside of the rules and recorded."""
 
     kind: Literal["state", "hook"]
     message: str
 
 
-@frozen(repr=False)
-class Cancel(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Cancel(Plain):
     """Who wanted the run to end, and why."""
 
     by: Principal | None
     reason: str | None
 
 
-@frozen(repr=False)
-class Usage(Printable):
+@frozen(repr=False, eq=False)
+class Usage(Plain):
     """Tokens spent, as far as providers told.
 
     Attributes:
@@ -96,8 +96,8 @@ class Usage(Printable):
     unknown: int = 0
 
 
-@frozen(slots=False, repr=False)
-class RunState(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class RunState(Plain):
     """A run, folded.
 
     Attributes:
@@ -262,7 +262,8 @@ class RunState(Printable):
     @property
     def spent(self) -> Spent:
         """What the run and its finished sub-agents have spent."""
-        return self.own_spent + self.budget.below
+        below = self.budget.below
+        return self.own_spent if below is NOTHING_SPENT else self.own_spent + below
 
     def action(self, action: str) -> Action | None:
         """The action of that name, if it is open, was decided on or is in doubt."""

@@ -9,7 +9,7 @@ from attrs import frozen
 from trouper_journal import Content, Plain, Value, event
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StateOp(Plain):
     """One change of one key.
 
@@ -25,7 +25,7 @@ class StateOp(Plain):
 
 
 @event("state.changed", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StateChanged(Plain):
     """The run's named state was changed.
 
@@ -41,7 +41,7 @@ class StateChanged(Plain):
 
 
 @event("state.refused", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StateRefused(Plain):
     """The state that the run was submitted with does not fit its agent's keys: the run fails.
 

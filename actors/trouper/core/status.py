@@ -10,7 +10,7 @@ from trouper.core.decide_children import waits_for_child
 from trouper.core.decide_session import abandon_summary
 from trouper.core.state import Phase, RunState
 from trouper.core.steps import Step, due
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 RUNNING = "running"
 AWAITING = "awaiting_approval"
@@ -36,8 +36,8 @@ MARKS = frozenset({AT_ONCE, AT_START})
 """Alarms that name no moment."""
 
 
-@frozen(repr=False)
-class Status(Printable):
+@frozen(repr=False, eq=False)
+class Status(Plain):
     """Label and alarm of a run's stream.
 
     Attributes:

@@ -22,14 +22,14 @@ class Start(Printable):
     not_before: int | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Hear(Printable):
     """Make what was sent to the run part of its conversation, up to the signal of that version."""
 
     through: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Summarise(Printable):
     """Ask for a summary of what is not handed on, again."""
 
@@ -37,19 +37,19 @@ class Summarise(Printable):
     not_before: int | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class AbandonSummary(Printable):
     """The run is being cancelled: stop waiting for the summary."""
 
     attempt: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Compact(Printable):
     """Go on without a summary."""
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class FireTimer(Printable):
     """Wake a call that sleeps."""
 
@@ -58,7 +58,7 @@ class FireTimer(Printable):
     not_before: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class PassDeadline(Printable):
     """The run's time is up: once that is due, no other step is."""
 
@@ -75,7 +75,7 @@ class RequestModel(Printable):
     not_before: int | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class AbandonModel(Printable):
     """The run is being cancelled: stop waiting for the reply."""
 
@@ -83,7 +83,7 @@ class AbandonModel(Printable):
     attempt: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class RunHook(Printable):
     """Call the hooks of one point.
 
@@ -104,7 +104,7 @@ class Plan(Printable):
     refuse: Literal["limit", "truncated", "refused", "cancelled", "deadline"] | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class AskApproval(Printable):
     """Ask a person, or so many that ``quorum`` different ones may approve."""
 
@@ -114,14 +114,14 @@ class AskApproval(Printable):
     separation: bool = False
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class BindTools(Printable):
     """Choose the tools of a model call."""
 
     index: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Deny(Printable):
     """Refuse a call for which the run was not granted what it takes."""
 
@@ -129,14 +129,14 @@ class Deny(Printable):
     missing: tuple[str, ...]
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Authorize(Printable):
     """Ask the ``authorize`` callbacks whether a call may start."""
 
     action: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Expire(Printable):
     """Let a request for approval lapse."""
 
@@ -154,7 +154,7 @@ class StartAction(Printable):
     not_before: int | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class QueryAction(Printable):
     """Ask the tool's query whether an attempt took place."""
 
@@ -162,7 +162,7 @@ class QueryAction(Printable):
     attempt: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class AbortAction(Printable):
     """The run is being cancelled: stop an attempt that is under way."""
 
@@ -170,7 +170,7 @@ class AbortAction(Printable):
     attempt: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class PauseChild(Printable):
     """The run is paused, or goes on again: so shall the run that a call began."""
 
@@ -179,7 +179,7 @@ class PauseChild(Printable):
     paused: bool
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class CancelChild(Printable):
     """The run is being cancelled: so shall be the run that a call began."""
 
@@ -187,7 +187,7 @@ class CancelChild(Printable):
     run: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Close(Printable):
     """Give a call its receipt without (another) attempt."""
 
@@ -198,7 +198,7 @@ class Close(Printable):
     text: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Doubt(Printable):
     """Record that nobody knows whether the call took place."""
 
@@ -207,14 +207,14 @@ class Doubt(Printable):
     text: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class CheckOutput(Printable):
     """Read the output out of a reply and check it."""
 
     index: int
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Reject(Printable):
     """The reply does not end the run, because something is missing."""
 
@@ -222,7 +222,7 @@ class Reject(Printable):
     text: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Refuse(Printable):
     """Record that something must not be spent, because of a limit of the run's own.
 
@@ -239,7 +239,7 @@ class Refuse(Printable):
     not_before: int | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Warn(Printable):
     """Tell the model that something is running out."""
 
@@ -256,7 +256,7 @@ class Succeed(Printable):
     source: str | None = None
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class Fail(Printable):
     """The run cannot go on."""
 
@@ -264,7 +264,7 @@ class Fail(Printable):
     message: str
 
 
-@frozen(repr=False)
+@frozen(slots=False, repr=False)
 class EndCancelled(Printable):
     """End the run, as was asked."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core.limits import Limits as Limits
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Printable, Value
 
 FailureKind: TypeAlias = Literal[
     "model",
@@ -25,8 +25,8 @@ FailureKind: TypeAlias = Literal[
 """Why a run failed; `RunFailed` says what each means."""
 
 
-@frozen(repr=False)
-class Principal(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Principal(Plain):
     """Who did something.
 
     Attributes:
@@ -42,8 +42,8 @@ class Principal(Printable):
     assurance: Literal["asserted", "authenticated", "signed"] = "asserted"
 
 
-@frozen(repr=False)
-class Requirement(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Requirement(Plain):
     """Evidence without which a run may not succeed: receipts of calls that did what was asked.
 
     Attributes:
@@ -84,8 +84,8 @@ NO_TERMS: Final = Terms()
 """Of an agent that has no more than instructions, tools and a model."""
 
 
-@frozen(repr=False)
-class AskedCall(Printable):
+@frozen(repr=False, eq=False)
+class AskedCall(Plain):
     """A call as the model asked for it, raw."""
 
     name: str

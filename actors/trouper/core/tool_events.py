@@ -10,7 +10,7 @@ from trouper_journal import Content, Plain, event
 
 
 @event("action.authorized", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionAuthorized(Plain):
     """The ``authorize`` callbacks were asked about a call, and let it run."""
 
@@ -18,7 +18,7 @@ class ActionAuthorized(Plain):
 
 
 @event("tools.bound", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ToolsBound(Plain):
     """The agent chose the tools of a model call.
 
@@ -36,7 +36,7 @@ class ToolsBound(Plain):
 
 
 @event("action.denied", schema=1, driver=True)
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ActionDenied(Plain):
     """A call may not run.
 

@@ -7,11 +7,11 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Denial(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Denial(Plain):
     """Why a call may not run.
 
     Attributes:
@@ -25,8 +25,8 @@ class Denial(Printable):
     reason: str = ""
 
 
-@frozen(slots=False, repr=False)
-class Tooling(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Tooling(Plain):
     """What a run may use.
 
     Attributes:

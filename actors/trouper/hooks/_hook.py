@@ -19,7 +19,7 @@ Asked: TypeAlias = Op | Sequence[Op] | None
 NO_MODELS: Final[Mapping[str, Model]] = MappingProxyType({})
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class View(Plain):
     """A run as a hook sees it, to read only.
 
@@ -45,7 +45,7 @@ class View(Plain):
     passed: Mapping[str, int]
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Call(Plain):
     """A call that the model asked for.
 
@@ -60,7 +60,7 @@ class Call(Plain):
     arguments: Mapping[str, Value] | None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class CallResult(Plain):
     """How a call ended.
 
@@ -73,7 +73,7 @@ class CallResult(Plain):
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ModelFailure(Plain):
     """An attempt at a model call that brought no reply.
 

@@ -27,7 +27,7 @@ from trouper.kit._mailbox import Mailbox, Slot
 from trouper.kit._messages import Reason, Terminated
 from trouper.kit._owned import OwnedNursery, StartSoon
 from trouper.kit._supervision import Action, Escalate, Restart, Supervision, next_action, recent
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 logger = logging.getLogger("trouper.kit")
 
@@ -75,8 +75,8 @@ class Counters(Printable):
     restarts: int = 0
 
 
-@attrs.frozen(repr=False)
-class Surroundings(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Surroundings(Plain):
     """What all cells of a system share.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -23,8 +23,8 @@ class Request(Generic[R_co]):
     __slots__ = ()
 
 
-@attrs.frozen(repr=False)
-class Terminated(Printable):
+@attrs.frozen(repr=False, eq=False)
+class Terminated(Plain):
     """News that a watched actor has ended; a restart is no end.
 
     Attributes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from trouper.kit._lifecycle import State
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@attrs.frozen(kw_only=True, repr=False)
-class ActorStatistics(Printable):
+@attrs.frozen(slots=False, kw_only=True, repr=False, eq=False)
+class ActorStatistics(Plain):
     """One actor at one moment.
 
     Attributes:
@@ -37,8 +37,8 @@ class ActorStatistics(Printable):
     children: int
 
 
-@attrs.frozen(kw_only=True, repr=False)
-class SystemStatistics(Printable):
+@attrs.frozen(slots=False, kw_only=True, repr=False, eq=False)
+class SystemStatistics(Plain):
     """All actors of a system at one moment.
 
     Attributes:
@@ -58,8 +58,8 @@ class SystemStatistics(Printable):
     restarts: int
 
 
-@attrs.frozen(kw_only=True, repr=False)
-class TreeNode(Printable):
+@attrs.frozen(slots=False, kw_only=True, repr=False, eq=False)
+class TreeNode(Plain):
     """An actor, or the system itself, in ``ActorSystem.tree()``.
 
     Attributes:

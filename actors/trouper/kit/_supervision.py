@@ -8,33 +8,33 @@ from typing import Final, Literal, TypeAlias
 import attrs
 from attrs.validators import ge, gt, in_
 
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 NANOSECONDS: Final = 1_000_000_000
 
 
-@attrs.frozen(repr=False)
-class Restart(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Restart(Plain):
     """Make a new instance after ``delay`` seconds; the mailbox is kept."""
 
     delay: float
 
 
-@attrs.frozen(repr=False)
-class Stop(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Stop(Plain):
     """The actor ends as failed; its supervisor goes on."""
 
 
-@attrs.frozen(repr=False)
-class Escalate(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Escalate(Plain):
     """The actor ends as failed, and so its supervisor fails with that cause."""
 
 
 Action: TypeAlias = Restart | Stop | Escalate
 
 
-@attrs.frozen(kw_only=True, repr=False)
-class Supervision(Printable):
+@attrs.frozen(slots=False, kw_only=True, repr=False, eq=False)
+class Supervision(Plain):
     """How a supervisor treats the failures of one child.
 
     The n-th restart within ``period`` waits ``first_delay * 2 ** (n - 1)`` seconds, at most ``max_delay``.

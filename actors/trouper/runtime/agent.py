@@ -123,7 +123,8 @@ class AgentActor(Actor[AgentMessage]):
         taken = list(self._outcomes)[: 1 if self._one_by_one else None]
         try:
             turn = await self._take_in(taken)
-            turn.writes += await session_writes(self._desk.journal, self._state, turn.state)
+            if turn.state.turn is not None:
+                turn.writes += await session_writes(self._desk.journal, self._state, turn.state)
             await self._commit(turn)
         except VersionConflict as conflict:
             self._desk.ledgers.conflicted(self.run)
@@ -145,7 +146,8 @@ class AgentActor(Actor[AgentMessage]):
         self._state = turn.state
         for launch in turn.launches:
             await self._flights.launch(launch, self._planner.agent, self._state)
-        self._flights.hooks.stop_unless(lambda: not self._desk.draining and hook_due(self._state))
+        if self._flights.hooks.out and (self._desk.draining or not hook_due(self._state)):
+            self._flights.hooks.stop()
         self._announce(turn.named)
         return True
 
@@ -202,8 +204,10 @@ class AgentActor(Actor[AgentMessage]):
             await self._follow_definition(turn)
         done: set[Step] = set()
         while True:
-            now = self._desk.clock.now()
             named = turn.named = decide(turn.state)
+            if not named:
+                return
+            now = self._desk.clock.now()
             steps = [step for step in named if step not in done and _takes(step, now, turn)]
             if self._desk.draining:
                 steps = [step for step in steps if not isinstance(step, QueryAction)]
@@ -215,7 +219,7 @@ class AgentActor(Actor[AgentMessage]):
             for step in steps:
                 done.add(step)
                 turn.take(await self._planner.plan(turn.state, step))
-                if overtaken(before, turn.state):
+                if len(steps) > 1 and overtaken(before, turn.state):
                     break
 
     async def _follow_definition(self, turn: _Turn) -> None:

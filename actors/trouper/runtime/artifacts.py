@@ -10,7 +10,7 @@ from trouper.core.events import ActionPlanned, ActionReceipted
 from trouper_journal import Erased, Plain, Value
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Artifact(Plain):
     """What a tool kept beside its result (see `ToolResult`).
 

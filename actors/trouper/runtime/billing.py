@@ -12,11 +12,11 @@ from trouper.core.exchange import ModelReply
 from trouper.core.limits import Limits
 from trouper.core.prices import Price, estimate
 from trouper.errors import DefinitionError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class Bill(Printable):
+@frozen(repr=False, eq=False)
+class Bill(Plain):
     """What a reply took beyond the tokens that the provider told.
 
     Attributes:

@@ -22,7 +22,7 @@ CHILD: Final = "~"
 """Stands between a run's id and the action that began a run below it."""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class TextPiece(Plain):
     """The next piece of a reply's text.
 
@@ -39,7 +39,7 @@ class TextPiece(Plain):
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ReasoningPiece(Plain):
     """The next piece of the reasoning that the provider discloses; attributes as for `TextPiece`."""
 
@@ -49,7 +49,7 @@ class ReasoningPiece(Plain):
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class RefusalPiece(Plain):
     """The next piece of a refusal; attributes as for `TextPiece`."""
 
@@ -59,7 +59,7 @@ class RefusalPiece(Plain):
     text: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class CallPiece(Plain):
     """The next piece of a tool call; attributes as for `TextPiece`, and these.
 
@@ -77,7 +77,7 @@ class CallPiece(Plain):
     arguments: str = ""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ToolProgress(Plain):
     """A tool tells how far its work has come.
 
@@ -98,7 +98,7 @@ ModelPiece: TypeAlias = TextPiece | ReasoningPiece | RefusalPiece | CallPiece
 Piece: TypeAlias = ModelPiece | ToolProgress
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Told(Plain):
     """Something that was just recorded, or read, in a run's stream."""
 

@@ -62,11 +62,11 @@ from trouper.runtime.steering import change_tree, steer, write_of
 from trouper.runtime.submitting import begin
 from trouper.runtime.tasks import Submission, Task, principal
 from trouper.runtime.topping_up import released
-from trouper_journal import Journal, Key, Printable, StreamHead, Write
+from trouper_journal import Journal, Key, Plain, StreamHead, Write
 
 
-@frozen(repr=False)
-class Commands(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Commands(Plain):
     """Commands on the runs of a journal.
 
     Attributes:

@@ -10,7 +10,7 @@ from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper_journal import Journal, Plain
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class ChildRun(Plain):
     """A run that a sub-agent's call began, at any depth.
 

@@ -21,7 +21,7 @@ from trouper.runtime.protocol import ApproverMessage, ExecutorMessage, ModelMess
 from trouper.runtime.receipts import Receipts
 from trouper.runtime.rulebook import RuleBook
 from trouper.tools import Authorize, StateKeys
-from trouper_journal import Journal, Printable
+from trouper_journal import Journal, Plain, Printable
 
 
 def _check_policy(_: object, attribute: Attribute[str], value: object) -> None:
@@ -29,8 +29,8 @@ def _check_policy(_: object, attribute: Attribute[str], value: object) -> None:
         raise DefinitionError(f"drift, {attribute.name}: {value!r} is neither 'wait' nor 'adopt'")
 
 
-@frozen(repr=False)
-class DriftPolicy(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class DriftPolicy(Plain):
     """What to do when an agent is not defined as it was when a run began.
 
     Attributes:

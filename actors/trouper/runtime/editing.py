@@ -12,7 +12,7 @@ from trouper.core.definition import stream_of, tool_schema
 from trouper.core.events import DefinitionRecorded
 from trouper.core.state import RunState
 from trouper.errors import ApprovalError, ArgumentsError, EditError
-from trouper_journal import Journal, Printable, Value
+from trouper_journal import Journal, Plain, Value
 
 Validate: TypeAlias = Callable[[str, str, Mapping[str, Value]], None]
 """Takes agent, tool and arguments, and raises ArgumentsError where the tool itself would refuse them."""
@@ -23,8 +23,8 @@ def anything(agent: str, tool: str, arguments: Mapping[str, Value]) -> None:  # 
     return
 
 
-@frozen(repr=False)
-class Editing(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Editing(Plain):
     """Holds edits against what the journal says of the tools, and against the tools where they are at hand.
 
     Attributes:

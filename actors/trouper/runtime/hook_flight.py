@@ -57,8 +57,8 @@ class HookFlight:
         """What came of it was taken in."""
         self._scope = None
 
-    def stop_unless(self, wanted: Callable[[], bool]) -> None:
-        """Stop where nobody wants to know any more: they have no effects, and are called again when they are needed."""
-        if self._scope is not None and not wanted():
+    def stop(self) -> None:
+        """Stop, because nobody wants to know any more: they have no effects, and are called again when needed."""
+        if self._scope is not None:
             self._scope.cancel()
             self._scope = None

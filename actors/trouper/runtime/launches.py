@@ -23,7 +23,7 @@ class SendRequest(Plain):
     model: str = ""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class SendSummary(Plain):
     """Ask for a summary of what a turn is not handed any more."""
 
@@ -41,19 +41,19 @@ class CallTool(Plain):
     query: bool = False
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class CallHooks(Plain):
     """Call the hooks of a point."""
 
     step: RunHook
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StopModel(Plain):
     """Stop waiting for a reply."""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class StopTool(Plain):
     """Cancel an attempt."""
 

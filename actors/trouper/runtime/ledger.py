@@ -19,7 +19,7 @@ from trouper.core.family import parent_of, root_of
 from trouper.core.limits import Limits, Resource
 from trouper.core.spending import bound
 from trouper.core.state import RunState
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 Load: TypeAlias = Callable[[str], Awaitable[RunState]]
 """Folds a run by its id."""
@@ -40,8 +40,8 @@ def lineage(run: str) -> Iterator[str]:
         run = parent_of(run)
 
 
-@frozen(repr=False)
-class Asked(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Asked(Plain):
     """What a run wants to spend.
 
     Attributes:

@@ -19,7 +19,7 @@ from trouper.runtime.ledger import Ledgers
 from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.stage import Stage
 from trouper.sub_agents import SubAgent
-from trouper_journal import Journal, Printable, Value
+from trouper_journal import Journal, Plain, Value
 
 
 def by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
@@ -63,8 +63,8 @@ def _add(known: dict[str, Agent], agent: object) -> bool:
     return True
 
 
-@frozen(repr=False)
-class Toolboxes(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Toolboxes(Plain):
     """The tools of all agents, for edits."""
 
     agents: Mapping[str, Agent]

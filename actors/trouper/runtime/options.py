@@ -12,7 +12,7 @@ from trouper.core.prices import Price
 from trouper.errors import DefinitionError
 from trouper.runtime.desk import DriftPolicy
 from trouper.tools import Authorize
-from trouper_journal import JournalOptions, Printable
+from trouper_journal import JournalOptions, Plain
 
 _T = TypeVar("_T")
 
@@ -69,8 +69,8 @@ def _check_approvals(_: object, __: Attribute[Sequence[Policy]], given: object) 
     check_policies("runtime option approvals", given)
 
 
-@frozen(repr=False)
-class RuntimeOptions(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class RuntimeOptions(Plain):
     """How a runtime works.
 
     Attributes:

@@ -10,7 +10,7 @@ from trouper.core.state import Action, RunState
 from trouper_journal import Plain, Value
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class PendingApproval(Plain):
     """A call that waits for a person.
 

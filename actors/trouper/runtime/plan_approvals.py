@@ -21,11 +21,11 @@ from trouper.runtime.launches import NO_REQUIREMENTS, Plan
 from trouper.runtime.protocol import Consider
 from trouper.runtime.recording import SECOND
 from trouper.tools import Tool
-from trouper_journal import Printable, Value, Write
+from trouper_journal import Plain, Value, Write
 
 
-@frozen(repr=False)
-class Leave(Printable):
+@frozen(repr=False, eq=False)
+class Leave(Plain):
     """Whether a call may run, and on what grounds.
 
     Attributes:
@@ -44,8 +44,8 @@ class Leave(Printable):
         return wording.refused(self.ruling.reason) if self.ruling.gate == "refused" else None
 
 
-@frozen(repr=False)
-class Gatekeeper(Printable):
+@frozen(repr=False, eq=False)
+class Gatekeeper(Plain):
     """Finds out who must agree to the calls of one run's agent."""
 
     desk: Desk

@@ -23,13 +23,13 @@ from trouper.core.state import RunState
 from trouper.runtime.desk import Desk
 from trouper.runtime.ledger import BELOW, Asked, Ledger
 from trouper.runtime.plan_output import offered
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 _NO_LIMITS = Limits()
 
 
-@frozen(repr=False)
-class SpendPlanner(Printable):
+@frozen(repr=False, eq=False)
+class SpendPlanner(Plain):
     """Plans the spending of one run.
 
     Attributes:

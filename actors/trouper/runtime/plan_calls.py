@@ -28,11 +28,11 @@ from trouper.runtime.plan_output import plan_output_call
 from trouper.runtime.plan_timers import fire
 from trouper.sub_agents import SubAgent
 from trouper.tools import Authorize, AuthorizeRequest, Tool, ask_authorize, parse_arguments
-from trouper_journal import Printable, Value
+from trouper_journal import Plain, Value
 
 
-@frozen(repr=False)
-class CallPlanner(Printable):
+@frozen(repr=False, eq=False)
+class CallPlanner(Plain):
     """Plans the calls of one run's agent.
 
     Attributes:

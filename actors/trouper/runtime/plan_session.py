@@ -14,11 +14,11 @@ from trouper.core.state import RunState
 from trouper.runtime.desk import Desk
 from trouper.runtime.histories import Histories
 from trouper.runtime.launches import Plan, SendSummary
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 
-@frozen(repr=False)
-class TurnPlanner(Printable):
+@frozen(repr=False, eq=False)
+class TurnPlanner(Plain):
     """Plans what comes before a turn's start.
 
     Attributes:

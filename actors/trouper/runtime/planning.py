@@ -33,11 +33,11 @@ from trouper.runtime.plan_output import briefing, check_output, wrap_up
 from trouper.runtime.plan_session import TurnPlanner
 from trouper.sub_agents import SubAgent
 from trouper.tools import defaults_of, misfits
-from trouper_journal import Printable, Write
+from trouper_journal import Plain, Write
 
 
-@frozen(repr=False)
-class Planner(Printable):
+@frozen(repr=False, eq=False)
+class Planner(Plain):
     """Plans the steps of one run's agent.
 
     Attributes:
@@ -65,6 +65,10 @@ class Planner(Printable):
                 return await self._start(state)
             case st.RequestModel():
                 return await self._request(state, step)
+            case st.Plan():
+                return await self._contained(state, await self.calls.read(state, step))
+            case st.StartAction() | st.AskApproval() | st.QueryAction() | st.AbortAction() | st.FireTimer():
+                return await self._act(state, step)
             case st.RunHook():
                 return Plan((), (CallHooks(step),))
             case st.Summarise(attempt):
@@ -76,8 +80,6 @@ class Planner(Printable):
             case st.AbandonModel(index, attempt):
                 reason: Literal["cancelled", "deadline"] = "deadline" if state.cancel is None else "cancelled"
                 return Plan((ev.ModelLost(index, attempt, reason),), (StopModel(),))
-            case st.Plan():
-                return await self._contained(state, await self.calls.read(state, step))
             case st.CancelChild() | st.PauseChild():
                 return pass_on(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
@@ -86,8 +88,6 @@ class Planner(Printable):
                 return Plan(await self._ask(state, step))
             case st.Close(evidence="child"):
                 return take_in(self.agent, state, step)
-            case st.AskApproval() | st.StartAction() | st.QueryAction() | st.AbortAction() | st.FireTimer():
-                return await self._act(state, step)
             case _:
                 return Plan((self._consequence(state, step),))
 

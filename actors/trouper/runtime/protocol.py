@@ -24,7 +24,7 @@ from trouper_journal import Plain
 # ---- to an agent
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Wake(Plain):
     """There is news in the run's stream: read it."""
 
@@ -56,14 +56,14 @@ class Generate(Plain):
     deliver: Deliver
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Abandon(Plain):
     """Stop waiting for the replies of a run; nothing is delivered."""
 
     run: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class AbandonAll(Plain):
     """The runtime stops: cancel the calls; each is delivered as lost."""
 
@@ -77,7 +77,7 @@ class ReplySettled(Plain):
     attempt: int
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Held(Plain):
     """What is still held of an attempt that an agent asks about after a restart of its own.
 
@@ -121,7 +121,7 @@ class Execute(Plain):
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Query(Plain):
     """Ask the tool's query whether an attempt took place."""
 
@@ -136,7 +136,7 @@ class Query(Plain):
     state: Mapping[str, object] = NO_STATE
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Abort(Plain):
     """Cancel what is under way for an action; its outcome is delivered as ever."""
 
@@ -144,7 +144,7 @@ class Abort(Plain):
     action: str
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class AbortAll(Plain):
     """The runtime stops: cancel what is under way."""
 
@@ -225,7 +225,7 @@ class Acted(Plain):
     timer: Timer | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Answered(Plain):
     """A tool's query answered."""
 
@@ -238,7 +238,7 @@ class Answered(Plain):
     shown: Shown | None = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Hooked(Plain):
     """The hooks of one point were called.
 

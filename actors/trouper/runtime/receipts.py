@@ -10,11 +10,11 @@ from attrs import define, field, frozen
 
 from trouper.core import events as ev
 from trouper.core.conversation import Value
-from trouper_journal import Journal, Printable, canonical
+from trouper_journal import Journal, Plain, Printable, canonical
 
 
-@frozen(repr=False)
-class Receipt(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Receipt(Plain):
     """How a call of another run ended.
 
     Attributes:

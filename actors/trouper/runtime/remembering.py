@@ -14,11 +14,11 @@ from trouper.core.rules import may_add
 from trouper.core.state import Action, RunState
 from trouper.errors import ApprovalError, InvalidValue
 from trouper.runtime.rulebook import RuleBook
-from trouper_journal import Printable, Value, Write, canonical
+from trouper_journal import Plain, Value, Write, canonical
 
 
-@frozen(repr=False)
-class Remembered(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Remembered(Plain):
     """An approval that reaches further than its call.
 
     Attributes:

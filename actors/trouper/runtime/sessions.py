@@ -20,14 +20,14 @@ from trouper.core.state import RunPhase, RunState
 from trouper.core.status import status
 from trouper.errors import InvalidValue, JournalCorrupt, SessionError, UnknownSession
 from trouper.runtime.histories import Histories, run_state
-from trouper_journal import Journal, Printable, Write
+from trouper_journal import Journal, Plain, Write
 
 _PAGE = 50
 _LONGEST_ID = 200
 
 
-@frozen(repr=False)
-class TurnView(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class TurnView(Plain):
     """A turn of a session.
 
     Attributes:
@@ -44,8 +44,8 @@ class TurnView(Printable):
     version: int = 0
 
 
-@frozen(repr=False)
-class SessionView(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class SessionView(Plain):
     """A session as it stands.
 
     Attributes:

@@ -24,7 +24,7 @@ from trouper.runtime.company import Company
 from trouper.runtime.desk import Desk
 from trouper.runtime.protocol import AgentMessage, Wake
 from trouper.runtime.watch import Watch
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 
 @define(eq=False, repr=False)
@@ -46,8 +46,8 @@ class _Live(Printable):
     alarm: int | None = None
 
 
-@frozen(repr=False)
-class _Stuck(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class _Stuck(Plain):
     """A run that this process could not drive, as of a version; news of a later one is another try."""
 
     error: Exception

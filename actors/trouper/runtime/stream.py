@@ -31,7 +31,7 @@ from trouper_journal import Journal, Plain
 _PAGE = 200
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Recorded(Plain):
     """An event that is in the journal for good.
 
@@ -48,7 +48,7 @@ class Recorded(Plain):
     messages: tuple[Message, ...] = ()
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Superseded(Plain):
     """An attempt at a model call brought no reply: the pieces that came of it are void.
 
@@ -63,7 +63,7 @@ class Superseded(Plain):
     attempt: int
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Skipped(Plain):
     """This listener was too slow for so many pieces; nothing that was recorded is missing."""
 
@@ -71,7 +71,7 @@ class Skipped(Plain):
     pieces: int
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Ended(Plain):
     """The run is over; nothing follows.
 

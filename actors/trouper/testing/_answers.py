@@ -10,7 +10,7 @@ import trio
 from attrs import field, frozen
 
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 Json: TypeAlias = Mapping[str, Value]
 
@@ -22,8 +22,8 @@ def tc(id: str | None, name: str, arguments: Value) -> dict[str, Value]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-@frozen(repr=False)
-class Reply(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Reply(Plain):
     """A reply: sent whole, or in pieces where the request asks for a stream.
 
     Attributes:
@@ -41,8 +41,8 @@ class Reply(Printable):
     fields: Json = field(factory=dict)
 
 
-@frozen(repr=False)
-class Chunks(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Chunks(Plain):
     """A streamed reply, piece by piece, whatever the request asks for.
 
     Attributes:
@@ -60,8 +60,8 @@ class Chunks(Printable):
     cut: bool = False
 
 
-@frozen(repr=False)
-class Status(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Status(Plain):
     """An answer with this HTTP status.
 
     Attributes:
@@ -75,21 +75,21 @@ class Status(Printable):
     headers: Mapping[str, str] = field(factory=dict)
 
 
-@frozen(repr=False)
-class Raw(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Raw(Plain):
     """A body of any bytes with status 200."""
 
     body: bytes
     content_type: str = "application/json"
 
 
-@frozen(repr=False)
-class Drop(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Drop(Plain):
     """No answer: the connection is closed."""
 
 
-@frozen(repr=False)
-class Wait(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Wait(Plain):
     """Another answer, after an event is set.
 
     Attributes:

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from trouper.core.conversation import AI, Message, ToolCall, ToolSpec, Usage, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.models import OutputSupport
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 _USAGE = Usage(input_tokens=10, output_tokens=5)
 
@@ -27,8 +27,8 @@ class UnusedModelSteps(AssertionError):
     """A scripted model was not called as often as its script says."""
 
 
-@frozen(repr=False)
-class ModelRequest(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class ModelRequest(Plain):
     """What a scripted model was asked.
 
     Attributes:

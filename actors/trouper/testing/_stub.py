@@ -13,7 +13,7 @@ from attrs import frozen
 
 from trouper.core import strict_json
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._answers import Answer, Chunks, Drop, Raw, Reply, Status, Wait, chunk_events, dump, in_pieces, whole
 from ._strict import violations
@@ -25,8 +25,8 @@ Script: TypeAlias = Sequence[Answer] | Callable[[dict[str, Value]], Answer | Awa
 """Answers in order, or a function (plain or async) from a request's JSON to its answer."""
 
 
-@frozen(repr=False)
-class StubRequest(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class StubRequest(Plain):
     """A request that the stub was sent.
 
     Attributes:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import ArgumentsError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._outcomes import described, is_fatal, outcome_types
 from ._results import MAX_BITS, MAX_DEPTH
@@ -150,8 +150,8 @@ def _kind(value: object) -> str:
             return "an array"
 
 
-@frozen(repr=False)
-class Problem(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Problem(Plain):
     """One thing that is wrong with arguments: where, and what."""
 
     path: str
@@ -166,8 +166,8 @@ class Check(Protocol):
         ...
 
 
-@frozen(repr=False)
-class Reader(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Reader(Plain):
     """Turns a call's arguments into what the function takes.
 
     Attributes:

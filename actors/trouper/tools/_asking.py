@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from attrs import frozen
 
 from trouper._clock import Clock
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._outcomes import described, is_fatal, our_cancellation, outcome_types
 
@@ -20,8 +20,8 @@ _S = TypeVar("_S")
 _A = TypeVar("_A")
 
 
-@frozen(repr=False)
-class Unanswered(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Unanswered(Plain):
     """A callback brought no answer.
 
     Attributes:

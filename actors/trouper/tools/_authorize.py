@@ -12,13 +12,13 @@ from trouper._clock import Clock
 from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.core.terms import Principal
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._asking import Unanswered, ask
 
 
-@frozen(repr=False)
-class Denied(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Denied(Plain):
     """An ``authorize`` callback's answer: the call may not run.
 
     Attributes:
@@ -28,8 +28,8 @@ class Denied(Printable):
     reason: str = ""
 
 
-@frozen(repr=False)
-class AuthorizeRequest(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class AuthorizeRequest(Plain):
     """A call about which an ``authorize`` callback is asked.
 
     Attributes:

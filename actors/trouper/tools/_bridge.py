@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 import attrs
 import typing_extensions
 
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 
-@attrs.frozen(repr=False)
-class Bridge(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class Bridge(Plain):
     """Replaces such types in an annotation by ones that pydantic can read.
 
     Attributes:
@@ -102,8 +102,8 @@ class Bridge(Printable):
         return make(annotation.__name__, marked)
 
 
-@attrs.frozen(repr=False)
-class _Field(Printable):
+@attrs.frozen(slots=False, repr=False, eq=False)
+class _Field(Plain):
     """One argument of a class's constructor."""
 
     name: str
@@ -145,7 +145,7 @@ def _filled(hint: Any, bound: Mapping[object, object]) -> Any:
     return hint[tuple(bound.get(variable, variable) for variable in variables)]
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(slots=False, eq=False, repr=False)
 class _FieldsSchema(Printable):
     """Describes a class by its constructor, and builds the object through it."""
 

@@ -16,7 +16,7 @@ from attrs import define, evolve, field, frozen
 
 from trouper._clock import Clock
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 from trouper_journal._errors import InvalidValue
 
 from ._context import CancelFlag, ToolContext
@@ -39,8 +39,8 @@ def _forget(context: ToolContext, outcome: ToolReturn, /) -> None:
     pass
 
 
-@frozen(repr=False)
-class ToolHost(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class ToolHost(Plain):
     """What calls need from whoever makes them.
 
     Attributes:
@@ -105,8 +105,8 @@ async def call_tool(
     return await attempt.make(host, tool.options.timeout)
 
 
-@frozen(repr=False)
-class Target(Printable):
+@frozen(repr=False, eq=False)
+class Target(Plain):
     """A function, and what it is called with."""
 
     fn: Callable[..., object]

@@ -10,7 +10,7 @@ import trio
 from attrs import define, field, frozen
 
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 
 from ._results import to_value
 
@@ -33,8 +33,8 @@ class CancelFlag(Printable):
     requested: bool = False
 
 
-@frozen(repr=False)
-class ToolContext(Printable):
+@frozen(repr=False, eq=False)
+class ToolContext(Plain):
     """The call that a tool is working on; passed to the parameter that is annotated with this class.
 
     The model neither sees that parameter nor can fill it.

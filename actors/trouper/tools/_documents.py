@@ -10,7 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._arguments import READER, Unreadable, check_readable
 
@@ -24,15 +24,15 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOT
 _THOUGHT: Final = "</think>"
 
 
-@frozen(repr=False)
-class Found(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Found(Plain):
     """The document."""
 
     value: Value
 
 
-@frozen(repr=False)
-class NotFound(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class NotFound(Plain):
     """There is none, or more than one.
 
     Attributes:

@@ -11,7 +11,7 @@ from attrs import field, fields_dict, frozen
 from trouper.core.conversation import Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._authorize import Authorize
 from ._retry import Retry
@@ -60,8 +60,8 @@ def _effect(value: Effect | EffectName | None) -> Effect | None:
     return None if value is None else Effect(value)
 
 
-@frozen(repr=False)
-class ToolOptions(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class ToolOptions(Plain):
     """How a tool is run and guarded.
 
     Attributes:

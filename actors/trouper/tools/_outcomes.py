@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Part, Value
 from trouper.errors import ToolError, TransientError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._redact import Redactor
 from ._timer import Timer
@@ -22,8 +22,8 @@ _LONGEST = 2000
 FailureKind: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "timeout", "cancelled"]
 
 
-@frozen(repr=False)
-class Returned(Printable):
+@frozen(repr=False, eq=False)
+class Returned(Plain):
     """The tool returned.
 
     Attributes:
@@ -41,8 +41,8 @@ class Returned(Printable):
     timer: Timer | None = None
 
 
-@frozen(repr=False)
-class Failed(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Failed(Plain):
     """The tool did not return, or not in time.
 
     Attributes:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import DefinitionError, SchemaError
-from trouper_journal import Printable
+from trouper_journal import Plain, Printable
 from trouper_journal._errors import InvalidValue
 
 from ._arguments import Check, Problem, converted, schema_check
@@ -30,15 +30,15 @@ _WHOLE = "output"
 _SHOWN = 20
 
 
-@frozen(repr=False)
-class Misfit(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Misfit(Plain):
     """What is wrong with an output, for a model to read."""
 
     reason: str
 
 
-@frozen(repr=False)
-class Fit(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Fit(Plain):
     """An output that fits.
 
     Attributes:
@@ -50,7 +50,7 @@ class Fit(Printable):
     typed: object
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class OutputShape(Printable):
     """What an output must be.
 

@@ -17,7 +17,7 @@ from ._tool import Tool
 from ._tool_result import ToolResult, returned
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Found(Plain):
     """A query's answer: the call took place.
 
@@ -28,12 +28,12 @@ class Found(Plain):
     value: object = None
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Absent(Plain):
     """A query's answer: the call did not take place, and will not by itself."""
 
 
-@frozen(repr=False, eq=False)
+@frozen(slots=False, repr=False, eq=False)
 class Unsure(Plain):
     """A query's answer: it cannot tell.
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 from attrs import field, frozen
 
 from trouper.core.conversation import Value
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 MASK = "[secret]"
 
@@ -35,8 +35,8 @@ def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
-@frozen(repr=False)
-class Redactor(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Redactor(Plain):
     """Replaces secret values by ``[secret]``.
 
     It knows each secret as it is, without surrounding whitespace, and as ``repr``, JSON and URL quoting spell it. What

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -45,11 +45,15 @@ def to_value(result: object) -> Value:
     return _value(result, "", MAX_DEPTH)
 
 
+# Exact types that stay as they are; most parts of most results have one of them.
+_SAME: Final = frozenset({str, bool, bytes, type(None)})
+
+
 def _value(item: object, path: str, depth: int) -> Value:
+    if type(item) in _SAME:
+        return cast("Value", item)
     if isinstance(item, Enum):
-        item = item.value
-    if item is None or isinstance(item, bool):
-        return item
+        return _value(item.value, path, depth)
     # Subclasses (numpy's, Django's) are reduced to the plain type that they extend.
     if isinstance(item, int):
         return _whole(int(item), path)
@@ -59,7 +63,7 @@ def _value(item: object, path: str, depth: int) -> Value:
         return _number(float(item))
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
-    if (text := _as_text(item)) is not None:
+    if type(item) is not dict and (text := _as_text(item)) is not None:
         return text
     if depth == 0:
         raise InvalidValue(_place(path), f"nested deeper than {MAX_DEPTH} levels, or in a cycle")
@@ -144,11 +148,15 @@ def _mapping(fields: Iterable[tuple[object, object]], path: str, depth: int) -> 
         name = _key(key, path)
         if name in entries:
             raise InvalidValue(_place(path), f"two keys become {name!r} in JSON")
-        entries[name] = _value(part, f"{path}.{name}" if path else name, depth - 1)
+        entries[name] = (
+            cast("Value", part) if type(part) in _SAME else _value(part, f"{path}.{name}" if path else name, depth - 1)
+        )
     return entries
 
 
 def _key(key: object, path: str) -> str:
+    if type(key) is str:
+        return key
     if isinstance(key, Enum):
         key = key.value
     if isinstance(key, str):

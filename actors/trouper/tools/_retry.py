@@ -9,7 +9,7 @@ from typing import Final
 from attrs import Attribute, field, frozen
 
 from trouper.errors import DefinitionError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 _LONGEST: Final = 86_400.0
 
@@ -35,8 +35,8 @@ def _kinds(value: object) -> tuple[type[Exception], ...]:
     return given
 
 
-@frozen(repr=False)
-class Retry(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Retry(Plain):
     """How often a call is tried, how long is waited between attempts, and after which errors.
 
     The waits are journaled as moments, so that a restart keeps to them. A `TransientError` is always worth another

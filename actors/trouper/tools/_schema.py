@@ -15,7 +15,7 @@ from attrs import frozen
 
 from trouper.core.conversation import Value
 from trouper.errors import SchemaError
-from trouper_journal import Printable
+from trouper_journal import Plain
 from trouper_journal._errors import InvalidValue
 
 from ._bridge import Bridge
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
 
 
-@frozen(repr=False)
-class Described(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Described(Plain):
     """A parameter ready for use.
 
     Attributes:

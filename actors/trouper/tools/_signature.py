@@ -12,15 +12,15 @@ from typing import cast
 from attrs import frozen
 
 from trouper.errors import DefinitionError, SchemaError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._context import ToolContext
 
 MISSING = inspect.Parameter.empty
 
 
-@frozen(repr=False)
-class Parameter(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Parameter(Plain):
     """One parameter that the model fills.
 
     Attributes:
@@ -39,8 +39,8 @@ class Parameter(Printable):
         return self.default is MISSING
 
 
-@frozen(repr=False)
-class Signature(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Signature(Plain):
     """How a function is to be called.
 
     Attributes:
@@ -182,8 +182,8 @@ def _is_context(annotation: object) -> bool:
     return False
 
 
-@frozen(repr=False)
-class Docstring(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Docstring(Plain):
     """What a docstring says.
 
     Attributes:

@@ -216,7 +216,7 @@ def _key(keys: StateKeys, name: str) -> StateKey:
     return found
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class StateView(Mapping[str, Any]):
     """Named state as Python values, to read only: each look gives a value of its own, which may be changed freely."""
 

@@ -33,7 +33,7 @@ def _check_seconds(_: object, __: Attribute[float | None], seconds: object) -> N
         raise InvalidValue("Timer.seconds", f"{seconds!r} is not a number of seconds of at least 0")
 
 
-@frozen(kw_only=True)
+@frozen(slots=False, kw_only=True)
 class Timer(Alone):
     """What a tool returns to have its call answered later.
 

@@ -14,7 +14,7 @@ from typing_extensions import ParamSpec, TypeVar
 from trouper.core.conversation import ToolSpec, Value
 from trouper.core.effects import Effect
 from trouper.errors import DefinitionError, SchemaError
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._arguments import Reader, parse_arguments, schema_check
 from ._options import Declarations, ToolOptions, read_options
@@ -34,8 +34,8 @@ GateKind: TypeAlias = Literal["none", "always", "predicate"]
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-@frozen(repr=False)
-class Bound(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Bound(Plain):
     """A call that fits its tool.
 
     Attributes:
@@ -49,8 +49,8 @@ class Bound(Printable):
     values: Mapping[str, object]
 
 
-@frozen(repr=False)
-class Gate(Printable):
+@frozen(slots=False, repr=False, eq=False)
+class Gate(Plain):
     """Whether a call needs an approval, and why.
 
     Attributes:
@@ -62,7 +62,7 @@ class Gate(Printable):
     reason: str = ""
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Tool(Generic[P, R]):
     """A function that a model can call, with all that was declared about it. Calling it calls the function.
 

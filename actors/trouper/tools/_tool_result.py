@@ -12,7 +12,7 @@ from trouper.core.conversation import Part, Value
 from trouper.core.conversation import text as text_of
 from trouper.core.media import Audio, File, Image, Media
 from trouper.core.strict_json import valid_text
-from trouper_journal import Printable
+from trouper_journal import Plain
 
 from ._outcomes import Returned
 from ._redact import Redactor
@@ -96,8 +96,8 @@ def _masked(media: Media, redactor: Redactor) -> Media:
             return media
 
 
-@frozen(repr=False)
-class Shown(Printable):
+@frozen(repr=False, eq=False)
+class Shown(Plain):
     """A result as a model is told of it.
 
     Attributes:
