@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from trouper import AI, REGISTRY, Effect, Human, Limits, Principal, System
-from trouper.cli.line import Line
-from trouper.cli.narrate import Narrator
-from trouper.cli.plain import plain, record_json
-from trouper.cli.text import age, call_text, clean, cut, duration, quoted
 from trouper.cli.timeline import Told, timeline
 from trouper.core.base import Base, HistoryRef
 from trouper.core.events import ActionInterrupted, ActionPlanned, AskedCall, Grounds, HookDone, Standing, StateOp
 from trouper.hooks import Answer, Drop, Fail, Insert, Replace, Reply, SetArguments, Spend, UseModel
+from trouper.narration.line import Line
+from trouper.narration.narrate import Narrator
+from trouper.narration.plain import plain, record_json
+from trouper.narration.text import age, call_text, clean, cut, duration, quoted
 from trouper_journal import ERASED, Record, Value, pack_map
 
 # Text as models write it at their worst: controls, overrides, surrogates.

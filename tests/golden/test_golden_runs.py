@@ -14,9 +14,9 @@ from tests.golden.make_golden_runs import NAME, describe_runs, write_golden_runs
 from trouper import REGISTRY, Commands, RunCancelled, Runtime, SubAgent
 from trouper._clock import SystemClock
 from trouper._ids import SystemEntropy
-from trouper.cli.narrate import Narrator
 from trouper.core.events import DefinitionAdopted
 from trouper.errors import OutputTruncated
+from trouper.narration.narrate import Narrator
 from trouper.testing import ManualClock
 from trouper_journal import Journal
 

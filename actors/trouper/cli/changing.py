@@ -11,9 +11,9 @@ from trouper.cli.codes import Exit
 from trouper.cli.command import run_async
 from trouper.cli.journals import driven, find_run, opened
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import fields, state_json
-from trouper.cli.text import clean
 from trouper.core.state import RunState
+from trouper.narration.plain import fields, state_json
+from trouper.narration.text import clean
 from trouper.runtime import Commands
 
 AS = click.option("--as", "name", metavar="NAME", help="Who you are; your system user's name if left out.")

@@ -15,10 +15,10 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, opened
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import plain
-from trouper.cli.text import clean, count
 from trouper.core import replay as rules
 from trouper.errors import JournalCorrupt, UnknownEvent
+from trouper.narration.plain import plain
+from trouper.narration.text import clean, count
 from trouper.runtime.histories import Histories
 from trouper_journal import Journal, Problem, Verification
 

@@ -18,14 +18,14 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import call_id, driven, find_action, json_arguments, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import action_json
 from trouper.cli.rules import Remembering, remembering, scope_of
-from trouper.cli.text import action_text, claim, clean, count, quoted, who
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.evolve_budget import LIMIT_FAILURES
 from trouper.core.raising import limit_of
 from trouper.core.state import Action, RunPhase, RunState
 from trouper.core.status import status
+from trouper.narration.plain import action_json
+from trouper.narration.text import action_text, claim, clean, count, quoted, who
 from trouper.runtime import Commands
 
 

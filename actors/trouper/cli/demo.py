@@ -20,15 +20,15 @@ from trouper.cli.command import command, run_async
 from trouper.cli.demo_backstage import PATIENCE, Backstage, Child, DemoError
 from trouper.cli.demo_world import CLOSE, LOOKUP, REQUEST, TICKET, World, lines
 from trouper.cli.journals import opened
-from trouper.cli.line import Line
 from trouper.cli.looking import Story, print_story, read_story
 from trouper.cli.output import Output, grid, styled, typed
-from trouper.cli.plain import SECOND
-from trouper.cli.text import count
 from trouper.cli.timeline import Told, command_line
 from trouper.core.events import ApprovalRequested
 from trouper.core.replay import check
 from trouper.core.status import status
+from trouper.narration.line import Line
+from trouper.narration.plain import SECOND
+from trouper.narration.text import count
 from trouper_journal import Verification
 
 _MODEL_REPLIES = 3

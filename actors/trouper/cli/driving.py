@@ -17,16 +17,16 @@ from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, opened, person
 from trouper.cli.loading import Loaded, load
-from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, styled, typed
-from trouper.cli.plain import action_json, answer_text, record_json, state_json
-from trouper.cli.spending import spent_text
-from trouper.cli.text import clean, count
 from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_settle, timeline
 from trouper.core.evolve import evolve
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import AWAITING, DRIFTED, IN_DOUBT
 from trouper.errors import RunError, TrouperError
+from trouper.narration.narrate import Narrator
+from trouper.narration.plain import action_json, answer_text, record_json, state_json
+from trouper.narration.spending import spent_text
+from trouper.narration.text import clean, count
 from trouper.runtime import Run, RunResult, Runtime, RuntimeOptions, SubmitOptions
 from trouper_journal import Record
 

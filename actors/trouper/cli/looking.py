@@ -14,17 +14,17 @@ from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import event_of, find_run, opened
-from trouper.cli.line import Line
-from trouper.cli.narrate import Narrator
 from trouper.cli.output import Output, grid, styled
-from trouper.cli.plain import SECOND, moment, record_json, state_json
-from trouper.cli.text import CUT, age, clean, count
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.family import parent_of
 from trouper.core.state import RunState
 from trouper.errors import UnknownRun
+from trouper.narration.line import Line
+from trouper.narration.narrate import Narrator
+from trouper.narration.plain import SECOND, moment, record_json, state_json
+from trouper.narration.text import CUT, age, clean, count
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper_journal import Journal, Record, StreamHead

@@ -13,11 +13,11 @@ from trouper.cli.command import command
 from trouper.cli.journals import person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
-from trouper.cli.spending import more_text
-from trouper.cli.text import count, who
 from trouper.core.budget import Raise
 from trouper.core.state import RunState
 from trouper.errors import TrouperError
+from trouper.narration.spending import more_text
+from trouper.narration.text import count, who
 from trouper.runtime import Commands
 
 

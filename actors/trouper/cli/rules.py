@@ -15,11 +15,11 @@ from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import json_arguments, opened, person, until_moment
 from trouper.cli.looking import JOURNAL
-from trouper.cli.narrate_approvals import scope_text
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import fields, moment
-from trouper.cli.text import claim, clean, quoted, who
 from trouper.core.rules import StandingRule
+from trouper.narration.narrate_approvals import scope_text
+from trouper.narration.plain import fields, moment
+from trouper.narration.text import claim, clean, quoted, who
 from trouper.runtime import Commands
 
 _F = TypeVar("_F", bound=Callable[..., object])

@@ -12,9 +12,9 @@ from trouper.cli.command import command
 from trouper.cli.journals import person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
-from trouper.cli.plain import moment
-from trouper.cli.text import claim, quoted, who
 from trouper.core.state import RunState
+from trouper.narration.plain import moment
+from trouper.narration.text import claim, quoted, who
 from trouper.runtime import Commands
 
 

@@ -14,11 +14,11 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import driven, event_of, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
-from trouper.cli.plain import SECOND, moment
-from trouper.cli.text import age, clean, count
 from trouper.cli.timeline import label_text
 from trouper.core.events import Standing
 from trouper.errors import UnknownSession
+from trouper.narration.plain import SECOND, moment
+from trouper.narration.text import age, clean, count
 from trouper.runtime import Commands, SessionView, Task
 from trouper.runtime.sessions import read
 from trouper_journal import Journal, StreamHead

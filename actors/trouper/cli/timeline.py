@@ -13,17 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from trouper.cli.journals import system_user
-from trouper.cli.line import Line
-from trouper.cli.narrate_approvals import wanted_text
 from trouper.cli.output import grid, styled, typed
-from trouper.cli.plain import SECOND, answer_text, moment, plain
-from trouper.cli.spending import spent_text
-from trouper.cli.text import claim, clean, count, duration, who
 from trouper.core.approvals import objection
 from trouper.core.decide_budget import stalled
 from trouper.core.events import Principal
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
+from trouper.narration.line import Line
+from trouper.narration.narrate_approvals import wanted_text
+from trouper.narration.plain import SECOND, answer_text, moment, plain
+from trouper.narration.spending import spent_text
+from trouper.narration.text import claim, clean, count, duration, who
 
 STYLES = {
     "person": "magenta",

@@ -11,12 +11,12 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import opened
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.plain import action_json
-from trouper.cli.text import count
 from trouper.cli.timeline import approval_wanted, doubt_to_settle
 from trouper.core.state import Action, RunPhase, RunState
 from trouper.core.status import AWAITING, RETRYING, SCHEDULED, SLEEPING
 from trouper.errors import JournalCorrupt, UnknownEvent
+from trouper.narration.plain import action_json
+from trouper.narration.text import count
 from trouper.runtime import Commands
 
 # Whatever has one of these labels has no call in doubt.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import ERASED_TEXT, RUNTIME, Line
-from trouper.cli.text import clean, quoted, value_text
 from trouper.core.events import StateChanged, StateOp, StateRefused
+from trouper.narration.line import ERASED_TEXT, RUNTIME, Line
+from trouper.narration.text import clean, quoted, value_text
 from trouper_journal import Erased
 
 _SOURCES = {"action": "call", "hook": "hook", "child": "sub-agent"}

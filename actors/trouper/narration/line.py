@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from trouper.cli.text import count, quoted
 from trouper.core.conversation import Human, Message
 from trouper.core.conversation import text as text_of
+from trouper.narration.text import count, quoted
 from trouper_journal import Erased
 
 ERASED_TEXT = "[erased]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import RUNTIME, Line, reason_text
-from trouper.cli.text import clean
 from trouper.core import events as ev
+from trouper.narration.line import RUNTIME, Line, reason_text
+from trouper.narration.text import clean
 
 _POLICIES = {
     "permissions": "the tool's permissions",

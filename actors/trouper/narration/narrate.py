@@ -6,21 +6,33 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
-from trouper.cli.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
-from trouper.cli.line import Line as Line
-from trouper.cli.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
-from trouper.cli.narrate_children import CHILD_SENTENCES
-from trouper.cli.narrate_control import CONTROL_SENTENCES
-from trouper.cli.narrate_hooks import HOOK_SENTENCES
-from trouper.cli.narrate_session import SESSION_SENTENCES
-from trouper.cli.narrate_state import STATE_SENTENCES
-from trouper.cli.narrate_tools import TOOL_SENTENCES, beside
-from trouper.cli.plain import moment
-from trouper.cli.spending import BUDGET_SENTENCES
-from trouper.cli.text import CUT, call_text, claim, clean, count, cut, name_text, quoted, result_text, value_text, who
 from trouper.core import events as ev
 from trouper.core.effects import Effect
 from trouper.core.state import known
+from trouper.narration.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
+from trouper.narration.line import Line as Line
+from trouper.narration.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
+from trouper.narration.narrate_children import CHILD_SENTENCES
+from trouper.narration.narrate_control import CONTROL_SENTENCES
+from trouper.narration.narrate_hooks import HOOK_SENTENCES
+from trouper.narration.narrate_session import SESSION_SENTENCES
+from trouper.narration.narrate_state import STATE_SENTENCES
+from trouper.narration.narrate_tools import TOOL_SENTENCES, beside
+from trouper.narration.plain import moment
+from trouper.narration.spending import BUDGET_SENTENCES
+from trouper.narration.text import (
+    CUT,
+    call_text,
+    claim,
+    clean,
+    count,
+    cut,
+    name_text,
+    quoted,
+    result_text,
+    value_text,
+    who,
+)
 from trouper_journal import Erased, Record, Value, unpack_map
 
 _CAUSES = {

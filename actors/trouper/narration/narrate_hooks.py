@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import ERASED_TEXT, Line
-from trouper.cli.text import clean, cut, quoted, value_text
 from trouper.core.events import HookApplied, HookDone
 from trouper.core.hook_ops import Answer, Drop, Fail, Insert, Op, Replace, Reply, SetArguments, Spend, UseModel
+from trouper.narration.line import ERASED_TEXT, Line
+from trouper.narration.text import clean, cut, quoted, value_text
 from trouper_journal import Erased
 
 _WHEN = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import RUNTIME, Line, reason_text, said_text
-from trouper.cli.text import claim, clean, count, who
 from trouper.core import events as ev
 from trouper.core.state import known
+from trouper.narration.line import RUNTIME, Line, reason_text, said_text
+from trouper.narration.text import claim, clean, count, who
 from trouper_journal import Erased
 
 

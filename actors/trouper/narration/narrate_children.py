@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import RUNTIME, Line
-from trouper.cli.text import clean, name_text
 from trouper.core.events import ChildCancelRequested, ChildFinished, ChildStarted
+from trouper.narration.line import RUNTIME, Line
+from trouper.narration.text import clean, name_text
 
 
 def _started(event: ChildStarted, _: int | None) -> Line:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trouper.cli.line import RUNTIME, Line, asked_text, reason_text
-from trouper.cli.plain import moment
-from trouper.cli.text import claim, clean, quoted, who
 from trouper.core import events as ev
 from trouper.core.state import known
+from trouper.narration.line import RUNTIME, Line, asked_text, reason_text
+from trouper.narration.plain import moment
+from trouper.narration.text import claim, clean, quoted, who
 
 
 def _signalled(event: ev.RunSignalled, limit: int | None) -> Line:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from trouper.cli.line import RUNTIME, Line, reason_text
-from trouper.cli.text import claim, clean, count, who
 from trouper.core import events as ev
 from trouper.core.budget import Raise, Spent
 from trouper.core.limits import SECOND, Resource
 from trouper.core.state import known
+from trouper.narration.line import RUNTIME, Line, reason_text
+from trouper.narration.text import claim, clean, count, who
 
 NANO = 1_000_000_000
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from trouper.cli.line import ERASED_TEXT, RUNTIME, Line, reason_text
-from trouper.cli.plain import moment
-from trouper.cli.text import call_text, claim, clean, count, who
 from trouper.core.approvals import Consent
 from trouper.core.events import ActionPlanned, ActionReplanned, ApprovalRequested, RuleAdded, RuleRevoked, RuleUsed
 from trouper.core.rules import StandingRule
 from trouper.core.state import known
 from trouper.core.terms import Principal
+from trouper.narration.line import ERASED_TEXT, RUNTIME, Line, reason_text
+from trouper.narration.plain import moment
+from trouper.narration.text import call_text, claim, clean, count, who
 from trouper_journal import Erased
 
 

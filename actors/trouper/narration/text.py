@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from trouper.cli.plain import plain
 from trouper.core import strict_json
 from trouper.core.events import Principal
 from trouper.core.state import Action
+from trouper.narration.plain import plain
 
 CUT = 160
 """Characters of a text that a line shows, unless everything was asked for."""

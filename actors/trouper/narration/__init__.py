@@ -1,0 +1,1 @@
+"""Events, values and states in words for people, and as JSON for programs; no terminal and no file is touched."""
