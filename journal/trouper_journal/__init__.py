@@ -8,6 +8,7 @@ from trouper_journal._digest import content_digest as content_digest
 from trouper_journal._digest import leaf_digest as leaf_digest
 from trouper_journal._digest import plain_digest as plain_digest
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
+from trouper_journal._errors import InvalidProof as InvalidProof
 from trouper_journal._errors import InvalidRegistry as InvalidRegistry
 from trouper_journal._errors import InvalidValue as InvalidValue
 from trouper_journal._errors import InvalidWrite as InvalidWrite

@@ -138,6 +138,10 @@ class JournalCorrupt(JournalError):
         self.position = position
 
 
+class InvalidProof(JournalError, ValueError):
+    """A proof does not show what it should: that a record is in a tree, or that one tree grew into another."""
+
+
 class NotAJournal(JournalError):
     """The file is not a Trouper journal, or one of a format that this release does not know."""
 

@@ -113,3 +113,23 @@ def root(leaves: list[bytes]) -> bytes:
         return leaves[0]
     split = 1 << ((len(leaves) - 1).bit_length() - 1)
     return hashlib.sha256(b"\x01" + root(leaves[:split]) + root(leaves[split:])).digest()
+
+
+def path(index: int, leaves: list[bytes]) -> list[bytes]:
+    """PATH of RFC 6962, section 2.1.1."""
+    if len(leaves) == 1:
+        return []
+    split = 1 << ((len(leaves) - 1).bit_length() - 1)
+    if index < split:
+        return [*path(index, leaves[:split]), root(leaves[split:])]
+    return [*path(index - split, leaves[split:]), root(leaves[:split])]
+
+
+def proof(old: int, leaves: list[bytes], *, known: bool = True) -> list[bytes]:
+    """PROOF and SUBPROOF of RFC 6962, section 2.1.2."""
+    if old == len(leaves):
+        return [] if known else [root(leaves)]
+    split = 1 << ((len(leaves) - 1).bit_length() - 1)
+    if old <= split:
+        return [*proof(old, leaves[:split], known=known), root(leaves[split:])]
+    return [*proof(old - split, leaves[split:], known=False), root(leaves[:split])]

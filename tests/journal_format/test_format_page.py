@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from trouper_journal import (
 from trouper_journal._codec import LARGE, large_value
 from trouper_journal._sqlite_schema import APPLICATION_ID, LAYOUT
 from trouper_journal._values import MAX_DEPTH, MAX_INT_BYTES, MAX_SIZE, Reference, pack_plain
+from trouper_journal.proofs import consistency_proof, inclusion_proof
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text("utf-8")
 
@@ -154,6 +156,32 @@ def test_the_tree() -> None:
     [[compact]] = blocks("vectors range")
     assert EMPTY_RANGE.extend(hashes).to_bytes().hex() == compact
     assert CompactRange.from_bytes(bytes.fromhex(compact)).root() == reference.root(hashes)
+
+
+Proving = Callable[[int, list[bytes]], list[bytes]]
+
+
+def test_the_proofs() -> None:
+    [lines] = blocks("vectors leaves")
+    hashes = [bytes.fromhex(line.split()[1]) for line in lines]
+    proofs: list[tuple[str, Proving, Proving]] = [
+        ("inclusion", lambda at, first: list(inclusion_proof(first, at)), reference.path),
+        ("consistency", lambda at, first: list(consistency_proof(first, at)), reference.proof),
+    ]
+    for kind, ours, theirs in proofs:
+        [lines] = blocks(f"vectors {kind}")
+        for line in lines:
+            at, size, *proof = line.split()
+            first = hashes[: int(size)]
+            for make in (ours, theirs):
+                assert [each.hex() for each in make(int(at), first)] == proof
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=40), st.data())
+def test_both_implementations_agree_on_proofs(hashes: list[bytes], data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(hashes) - 1))
+    assert list(inclusion_proof(hashes, index)) == reference.path(index, hashes)
+    assert list(consistency_proof(hashes, index + 1)) == reference.proof(index + 1, hashes)
 
 
 @pytest.mark.parametrize("lines", blocks("vectors large"))
