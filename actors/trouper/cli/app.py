@@ -14,6 +14,7 @@ from trouper.cli.codes import Exit
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
+from trouper.cli.exporting import export
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
 from trouper.cli.raising import raise_limit
@@ -30,7 +31,7 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 
 _COMMANDS: Final[Sequence[click.Command]] = [
     demo, run, send, runs, sessions, show, tail, approvals, approve, deny, rules, resolve, steer, pause, resume, cancel,
-    raise_limit, extend, verify, replay,
+    raise_limit, extend, verify, replay, export,
 ]  # fmt: skip
 
 

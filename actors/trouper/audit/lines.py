@@ -1,0 +1,168 @@
+"""A record as one JSON object, as stored: no event class is needed. ``docs/exports.md`` tells the form.
+
+The form is fixed by the JSON Schema that `record_schema` gives. Unlike the JSON that commands print it keeps every
+stored bit, because it is evidence: moments to the nanosecond, fields as they were written, and with ``raw`` the bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from typing import Final
+
+from attrs import frozen
+
+from trouper_journal import JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
+
+FORM: Final = 1
+"""Number of the form; raised when a reader of the old one would read wrongly."""
+
+ERASED_FIELDS: Final[Mapping[str, bool]] = {"$erased": True}
+WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
+
+_SALT: Final = 16
+"""Random bytes in front of stored content."""
+
+_SECOND: Final = 1_000_000_000
+
+
+@frozen(slots=False, repr=False, eq=False)
+class LineOptions(Plain):
+    """How records are written.
+
+    Attributes:
+        raw: Adds the stored bytes, from which anybody can compute the leaf.
+        redact: Leaves content out: what people, models and tools said. Facts and digests stay.
+        keep_going: Writes records that are damaged, with a ``problem``, instead of ending at the first.
+    """
+
+    raw: bool = False
+    redact: bool = False
+    keep_going: bool = False
+
+
+PLAINLY: Final = LineOptions()
+
+
+def record_schema() -> dict[str, object]:
+    """The JSON Schema (draft 2020-12) of an exported record."""
+    text = resources.files("trouper.audit").joinpath("schemas/record.schema.json").read_text("utf-8")
+    schema: dict[str, object] = json.loads(text)
+    return schema
+
+
+def record_line(journal_id: bytes, record: Record, options: LineOptions = PLAINLY) -> str:
+    """A record as one line of JSON, in ASCII, without the line's end.
+
+    Raises:
+        JournalCorrupt: The record is damaged, and the options do not say to keep going.
+    """
+    return json.dumps(record_object(journal_id, record, options), separators=(",", ":"), allow_nan=False)
+
+
+def record_object(journal_id: bytes, record: Record, options: LineOptions = PLAINLY) -> dict[str, object]:
+    """A record as an object of JSON's own types; errors as for `record_line`.
+
+    A record whose envelope is no envelope any more raises in any case, because nothing can be said of it.
+    """
+    problem = _problem(journal_id, record)
+    line: dict[str, object] = {
+        "form": FORM,
+        "journal": journal_id.hex(),
+        "position": record.position,
+        "stream": record.stream,
+        "version": record.version,
+        "type": record.type,
+        "schema": record.schema,
+        "recorded_at": instant(record.recorded_at),
+        "key": record.key,
+        "label": record.label,
+        "wake_at": None if record.wake_at is None else instant(record.wake_at),
+        "key_id": record.key_id,
+        "leaf": record.leaf.hex(),
+    }
+    try:
+        line["meta"] = jsonable(unpack_map(record.meta))
+        line["facts"] = jsonable(unpack_map(record.facts))
+        line["content"] = _content(record, options)
+    except JournalCorrupt as error:
+        problem = problem or str(error)
+        line.update({name: line.get(name) for name in ("meta", "facts", "content")})
+    if problem is not None:
+        if not options.keep_going:
+            raise JournalCorrupt(problem, record.position)
+        line["problem"] = problem
+    if options.raw:
+        line["raw"] = _raw(record, redact=options.redact)
+    return line
+
+
+def instant(nanoseconds: int) -> str:
+    """A moment in ISO 8601, UTC, to the nanosecond."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+def jsonable(value: Value) -> object:
+    """A stored value in JSON's own types, and back without doubt.
+
+    Bytes become ``{"$bytes": base64}``. A key that begins with a dollar sign gets another in front, so that no stored
+    map is taken for one of ours.
+    """
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {f"${key}" if key.startswith("$") else key: jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    return value
+
+
+def _problem(journal_id: bytes, record: Record) -> str | None:
+    """What is wrong with a record's own bytes; its large values are those that were looked up by their digests."""
+    try:
+        leaf = leaf_digest(journal_id, record)
+    except (struct.error, TypeError, AttributeError, ValueError) as error:
+        raise JournalCorrupt(f"a column has a value that cannot be hashed: {error}", record.position) from None
+    if leaf != record.leaf:
+        return "the stored bytes do not have the recorded digest"
+    for digest, data in record.values.items():
+        if hashlib.sha256(data).digest() != digest:
+            return f"the large value {digest.hex()} does not have its digest"
+    return None
+
+
+def _content(record: Record, options: LineOptions) -> object:
+    if record.key_id is not None:
+        return dict(ERASED_FIELDS)
+    if not record.content:
+        return None
+    if options.redact:
+        return dict(WITHHELD)
+    if len(record.content) <= _SALT:
+        raise JournalCorrupt("content is shorter than its random bytes", record.position)
+    fields = unpack_map(record.content[_SALT:], record.values if record.large else None)
+    found: dict[str, object] = {name: jsonable(value) for name, value in fields.items()}
+    # It keys the digests of content; with the stored bytes it is there anyway, and lets others check the digests.
+    if not options.raw and "salt" in found and record.type == "run.submitted":
+        found["salt"] = dict(WITHHELD)
+    return found
+
+
+def _raw(record: Record, *, redact: bool) -> dict[str, object]:
+    raw: dict[str, object] = {"meta": _base64(record.meta), "facts": _base64(record.facts)}
+    if redact:
+        raw["content_sha256"] = hashlib.sha256(record.content).hexdigest()
+    else:
+        raw["content"] = _base64(record.content)
+        raw["values"] = {digest.hex(): _base64(data) for digest, data in record.values.items()}
+    return raw
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

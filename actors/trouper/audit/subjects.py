@@ -1,0 +1,141 @@
+"""What an export is about: the whole journal, or one run or session with all that belongs to it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Literal
+
+from attrs import frozen
+
+from trouper.core.definition import stream_of
+from trouper.core.rule_events import APPROVALS
+from trouper.errors import UnknownRun, UnknownSession
+from trouper_journal import Journal, JournalCorrupt, Plain, Record, Value, unpack_map
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Subject(Plain):
+    """A run or a session, with what belongs to it.
+
+    To a run belong the runs of its sub-agents at any depth, the definition documents that they followed, and, where
+    a standing rule stood in for a person, the stream of standing rules, which says who made it. To a session belong
+    its own stream and all that belongs to its turns.
+
+    Attributes:
+        kind: Which of the two.
+        name: Id of the run or the session.
+    """
+
+    kind: Literal["run", "session"]
+    name: str
+
+    @property
+    def stream(self) -> str:
+        """The stream that the subject is known by."""
+        return f"{self.kind}/{self.name}"
+
+
+async def runs_of(journal: Journal, subject: Subject) -> list[str]:
+    """Ids of the runs that belong to a subject, each before those below it; turns of a session in their order.
+
+    Raises:
+        UnknownRun, UnknownSession: The journal has no such subject.
+    """
+    if await journal.head(subject.stream) is None:
+        if subject.kind == "run":
+            raise UnknownRun(f"there is no run {subject.name} in this journal")
+        raise UnknownSession(f"there is no session {subject.name} in this journal")
+    of_run = subject.kind == "run"
+    roots = [subject.name] if of_run else [run async for run in _turns(journal, subject.stream)]
+    found: list[str] = []
+    for root in roots:
+        if await journal.head(f"run/{root}") is not None:
+            found.append(root)
+        found += [head.stream.removeprefix("run/") async for head in journal.streams(prefix=f"run/{root}~")]
+    return found
+
+
+async def streams_of(journal: Journal, subject: Subject) -> list[str]:
+    """Names of all streams that belong to a subject.
+
+    Raises:
+        UnknownRun, UnknownSession: The journal has no such subject.
+    """
+    runs = await runs_of(journal, subject)
+    streams = {f"run/{run}": None for run in runs}
+    if subject.kind == "session":
+        streams = {subject.stream: None, **streams}
+    others: dict[str, None] = {}
+    for run in runs:
+        async for record in journal.read(f"run/{run}"):
+            others.update(dict.fromkeys(_named_by(record)))
+    kept = [stream for stream in others if await journal.head(stream) is not None]
+    return [*streams, *kept]
+
+
+async def records_of(journal: Journal, streams: list[str]) -> AsyncGenerator[Record, None]:
+    """The records of some streams, in the order of their positions.
+
+    Streams are read from the moment on when their first record is due, and page by page, so that memory holds no
+    more than the pages of those that run beside each other.
+    """
+    due: list[tuple[int, str]] = []
+    for stream in streams:
+        due += [(record.position, stream) for record in await journal.read_page(stream, after=0, limit=1)]
+    due.sort(reverse=True)
+    heap: list[tuple[int, Record, AsyncIterator[Record]]] = []
+    while due or heap:
+        while due and (not heap or due[-1][0] < heap[0][0]):
+            _, stream = due.pop()
+            await _push(heap, journal.read(stream))
+        _, record, rest = heapq.heappop(heap)
+        yield record
+        await _push(heap, rest)
+
+
+async def all_records(journal: Journal, subject: Subject | None, after: int = 0) -> AsyncGenerator[Record, None]:
+    """The records of a subject, or of the whole journal, with positions above ``after``, in order."""
+    if subject is None:
+        async for record in journal.read_all(after=after):
+            yield record
+        return
+    async with aclosing(records_of(journal, await streams_of(journal, subject))) as records:
+        async for record in records:
+            if record.position > after:
+                yield record
+
+
+async def _push(heap: list[tuple[int, Record, AsyncIterator[Record]]], records: AsyncIterator[Record]) -> None:
+    try:
+        record = await anext(records)
+    except StopAsyncIteration:
+        return
+    heapq.heappush(heap, (record.position, record, records))
+
+
+async def _turns(journal: Journal, stream: str) -> AsyncIterator[str]:
+    async for record in journal.read(stream):
+        run = _facts(record).get("run")
+        if record.type == "turn.queued" and isinstance(run, str):
+            yield run
+
+
+def _named_by(record: Record) -> Iterator[str]:
+    """Streams that are not of runs and that a run's record names."""
+    facts = _facts(record)
+    if record.type in {"run.started", "definition.adopted"}:
+        digest = facts.get("definition")
+        if isinstance(digest, str):
+            yield stream_of(digest)
+    grounds = facts.get("grounds")
+    if isinstance(grounds, dict) and grounds.get("rules"):
+        yield APPROVALS
+
+
+def _facts(record: Record) -> dict[str, Value]:
+    try:
+        return unpack_map(record.facts)
+    except (JournalCorrupt, TypeError):
+        return {}
