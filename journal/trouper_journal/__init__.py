@@ -22,6 +22,7 @@ from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy
 from trouper_journal._errors import StorageFull as StorageFull
 from trouper_journal._errors import StorageReadOnly as StorageReadOnly
+from trouper_journal._errors import StorageUnreadable as StorageUnreadable
 from trouper_journal._errors import TrouperError as TrouperError
 from trouper_journal._errors import UnknownEvent as UnknownEvent
 from trouper_journal._errors import UnregisteredEvent as UnregisteredEvent

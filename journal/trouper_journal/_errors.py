@@ -119,6 +119,10 @@ class StorageReadOnly(JournalError):
     """The journal's file or folder cannot be written to; certainly nothing was written."""
 
 
+class StorageUnreadable(JournalError):
+    """The journal's file is not there, or it or its log may not be read."""
+
+
 class JournalBroken(JournalError):
     """A commit failed in a way that leaves its outcome unknown; the journal takes no more writes.
 

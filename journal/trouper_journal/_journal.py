@@ -6,16 +6,16 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import trio
 
 from trouper_journal import _snapshots
 from trouper_journal._clock import Clock, SystemClock
-from trouper_journal._errors import JournalInUse
+from trouper_journal._errors import JournalInUse, StorageReadOnly
 from trouper_journal._lock import DriverLock
 from trouper_journal._news import NewsHub
-from trouper_journal._opening import Opening, Provider, Storage, open_storage, real_path
+from trouper_journal._opening import Opening, Provider, Storage, open_storage, open_to_read, real_path
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Proposal
 from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, checked_name, plain_name
@@ -27,6 +27,9 @@ from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, or
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
 from trouper_journal._writer import Writer
+
+NO_EVENTS: Final = EventRegistry([])
+"""Enough to list and verify."""
 
 
 @final
@@ -50,6 +53,7 @@ class Journal:
         registry: EventRegistry,
         clock: Clock,
         random: Callable[[int], bytes],
+        read_only: bool = False,
     ) -> None:
         self._store = store
         self._writer = writer
@@ -59,11 +63,13 @@ class Journal:
         self._clock = clock
         self._proposer = Proposer(registry, random)
         self._driven = False
+        self._read_only = read_only
 
     @staticmethod
     def open(
         path: str | os.PathLike[str] | None = None,
         *,
+        read_only: bool = False,
         registry: EventRegistry | None = None,
         clock: Clock | None = None,
         options: JournalOptions | None = None,
@@ -77,6 +83,8 @@ class Journal:
 
         Args:
             path: The file, created where nothing is there; None for a journal in memory.
+            read_only: Only read a file that is there: not a byte of it or beside it is written, so that neither needs
+                write permission. Whoever writes to it meanwhile is not held up, and what they commit is seen.
             registry: The events that can be written and read; none by default, which is enough to list and verify.
             clock: Source of time.
             options: Durability and limits.
@@ -85,13 +93,20 @@ class Journal:
 
         Raises:
             NotAJournal: The file is something else, or of another layout or format.
+            StorageUnreadable: It is to be read only, and is not there or may not be read.
             StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
         """
         where = None if path is None else real_path(path)
         clock = clock or SystemClock()
         settings = options or JournalOptions()
-        provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
-        return _opening(provide, options, path=where, registry=registry, clock=clock, random=random)
+        if read_only:
+            if where is None:
+                raise TypeError("a journal that is only read must be in a file: give its path")
+            provide: Provider = partial(open_to_read, where, settings, wrap=wrap)
+        else:
+            provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
+        make = partial(Journal, path=where, registry=registry or NO_EVENTS, clock=clock, random=random)
+        return Opening(provide, settings, clock, partial(make, read_only=read_only))
 
     @staticmethod
     def over(
@@ -115,7 +130,9 @@ class Journal:
         async def provide(_: trio.Nursery) -> Storage:
             return Storage(store)
 
-        return _opening(provide, options, path=None, registry=registry, clock=clock or SystemClock(), random=random)
+        clock = clock or SystemClock()
+        make = partial(Journal, path=None, registry=registry or NO_EVENTS, clock=clock, random=random)
+        return Opening(provide, options or JournalOptions(), clock, make)
 
     @property
     def id(self) -> bytes:
@@ -311,6 +328,8 @@ class Journal:
         node = checked_name(node, "node")
         self._check_open()
         lock: DriverLock | None = None
+        if self._read_only:
+            raise StorageReadOnly(f"{self._path} was opened for reading only: nobody can drive it here")
         if self._path is not None:
             lock = DriverLock(self._path)
             lock.acquire(node, self._clock.now())
@@ -376,20 +395,3 @@ def _bounded(number: int, what: str) -> int:
     if type(number) is not int:
         raise TypeError(f"{what}: {number!r} is not an integer")
     return max(0, min(number, MAX_INT))
-
-
-def _opening(
-    provide: Provider,
-    options: JournalOptions | None,
-    *,
-    path: str | None,
-    registry: EventRegistry | None,
-    clock: Clock,
-    random: Callable[[int], bytes],
-) -> Opening[Journal]:
-    events = registry if registry is not None else EventRegistry([])
-
-    def make(store: Store, writer: Writer, news: NewsHub) -> Journal:
-        return Journal(store, writer, news, path=path, registry=events, clock=clock, random=random)
-
-    return Opening(provide, options or JournalOptions(), clock, make)

@@ -70,18 +70,32 @@ async def open_storage(
         NotAJournal: The file is something else, or of another layout.
         StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
     """
-    store: Store
     if path is None:
-        store, host = MemoryStore(new_id), None
-    else:
-        host = SQLiteHost(path, options, new_id=new_id, now=now)
-        nursery.start_soon(host.run, name="journal storage")
-        try:
-            store = await host.store()
-        except BaseException:
-            with trio.CancelScope(shield=True):
-                await host.close()
-            raise
+        store = MemoryStore(new_id)
+        return Storage(store if wrap is None else wrap(store))
+    return await _hosted(SQLiteHost(path, options, new_id=new_id, now=now), nursery, wrap)
+
+
+async def open_to_read(
+    path: str, options: JournalOptions, nursery: trio.Nursery, *, wrap: Callable[[Store], Store] | None = None
+) -> Storage:
+    """Open a journal file that is there, without ever writing a byte to it or beside it.
+
+    Raises:
+        NotAJournal: The file is something else, or of another layout.
+        StorageUnreadable, StorageBusy, JournalCorrupt, JournalBroken: It cannot be read.
+    """
+    return await _hosted(SQLiteHost(path, options, read_only=True), nursery, wrap)
+
+
+async def _hosted(host: SQLiteHost, nursery: trio.Nursery, wrap: Callable[[Store], Store] | None) -> Storage:
+    nursery.start_soon(host.run, name="journal storage")
+    try:
+        store: Store = await host.store()
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await host.close()
+        raise
     return Storage(store if wrap is None else wrap(store), host)
 
 

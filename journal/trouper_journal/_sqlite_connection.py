@@ -22,6 +22,7 @@ from trouper_journal._errors import (
     StorageBusy,
     StorageFull,
     StorageReadOnly,
+    StorageUnreadable,
 )
 
 if TYPE_CHECKING:
@@ -187,6 +188,15 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, where: str = "the jour
         # All statements are fixed, so that it is the tables that do not fit them.
         return JournalCorrupt(_say(f"the tables in {where} are not a journal's", error))
     return JournalBroken(_say("SQLite failed in an unforeseen way", error))
+
+
+def reading_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> JournalError:
+    """As ``translated``, where nothing was to be written."""
+    code = _code(error) & 0xFF
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}:
+        assert isinstance(error, sqlite3.Error)
+        return StorageUnreadable(_say(f"{where} cannot be opened for reading", error))
+    return translated(error, where)
 
 
 def _quotable(error: Exception) -> Exception | None:

@@ -17,6 +17,7 @@ from trouper_journal._errors import JournalError
 from trouper_journal._options import JournalOptions
 from trouper_journal._sqlite import SQLiteStore
 from trouper_journal._sqlite_connection import UnitConnection, translated
+from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,13 +34,17 @@ class SQLiteHost:
         options: Durability and limits.
         new_id: The journal's id if it has to be created.
         now: Time of creation, ns UTC.
+        read_only: Never write a byte to the file or beside it; it must be there.
     """
 
-    def __init__(self, path: str, options: JournalOptions, *, new_id: bytes, now: int) -> None:
+    def __init__(
+        self, path: str, options: JournalOptions, *, new_id: bytes = b"", now: int = 0, read_only: bool = False
+    ) -> None:
         self._path = path
         self._options = options
         self._new_id = new_id
         self._now = now
+        self._read_only = read_only
         self._ready = trio.Event()
         self._leave = trio.Event()
         self._left = trio.Event()
@@ -101,13 +106,18 @@ class SQLiteHost:
 
     async def _open(self, connections: list[aiosqlite.Connection]) -> SQLiteStore:
         # The caller's list, so that it can close the first where the second is refused.
-        connections.append(writer := await self._connect())
-        connections.append(reader := await self._connect())
-        store = SQLiteStore(self._path, writer, reader)
+        store: SQLiteStore
+        if self._read_only:
+            connections.append(thread := await self._connect(":memory:"))
+            store = ReadOnlySQLiteStore(self._path, thread, self._options)
+        else:
+            connections.append(writer := await self._connect(self._path))
+            connections.append(reader := await self._connect(self._path))
+            store = SQLiteStore(self._path, writer, reader)
         await store.prepare(self._options, self._new_id, self._now)
         return store
 
-    async def _connect(self) -> aiosqlite.Connection:
+    async def _connect(self, path: str) -> aiosqlite.Connection:
         import aiosqlite
         import trio_asyncio
 
@@ -122,7 +132,7 @@ class SQLiteHost:
 
         def connect() -> sqlite3.Connection:
             return sqlite3.connect(
-                self._path,
+                path,
                 timeout=self._options.busy_timeout,
                 isolation_level=None,
                 factory=UnitConnection,

@@ -190,7 +190,7 @@ def set_up(database: sqlite3.Connection, path: str, synchronous: str, new_id: by
                 raise StorageBusy(f"{path} could not be switched to write-ahead logging: {error}") from error
             time.sleep(_WAL_PAUSE)
     configure(database, synchronous=synchronous, read_only=False)
-    return _identity(database, path)
+    return identity(database, path)
 
 
 def refuse_second_name(path: str) -> None:
@@ -226,7 +226,13 @@ def _size(path: str) -> int:
         return 0
 
 
-def _identity(database: sqlite3.Connection, path: str) -> bytes:
+def identity(database: sqlite3.Connection, path: str) -> bytes:
+    """The journal's id.
+
+    Raises:
+        JournalCorrupt: It is lost.
+        NotAJournal: The journal is of another format.
+    """
     row = database.execute("SELECT id, format FROM journal").fetchone()
     if row is None or type(row[0]) is not bytes or len(row[0]) != ID_SIZE:
         raise JournalCorrupt(f"{path} has lost the journal's id: restore the file from a backup")

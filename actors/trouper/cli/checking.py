@@ -12,7 +12,7 @@ from attrs import define
 
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, opened
+from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core import replay as rules
@@ -51,7 +51,7 @@ def verify(output: Output, /, journal: Path) -> Exit:
     """Check every record against its digest and the Merkle tree. Exit code 1 if anything disagrees."""
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             with progress(output, "verifying") as told:
                 found = await opened_journal.verify(told)
         if output.as_json:
@@ -113,7 +113,7 @@ def replay(output: Output, /, journal: Path, run_id: str | None) -> Exit:
     """
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             total = _Replayed(Histories(opened_journal))
             if run_id is not None:
                 names = [await find_run(opened_journal, run_id)]

@@ -15,7 +15,7 @@ from trouper.audit import LineOptions, Subject, export_jsonl
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, opened
+from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import count
@@ -57,7 +57,7 @@ def export(
     options = LineOptions(raw=raw, redact=redact, keep_going=keep_going)
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             subject = await _subject(opened_journal, run_id, session)
             with _sink(output, out) as sink, progress(output, "exporting") as told:
                 written = await export_jsonl(

@@ -38,6 +38,19 @@ async def opened(path: Path) -> AsyncIterator[Journal]:
         yield journal
 
 
+@asynccontextmanager
+async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
+    """Open a journal that is there already, beside whoever drives it, without writing a byte to it or beside it.
+
+    Raises:
+        NotFoundError: There is no such file.
+        JournalError: It cannot be read.
+    """
+    _check_there(path)
+    async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
+        yield journal
+
+
 def _check_there(path: Path) -> None:
     if not path.exists():
         raise NotFoundError(f"there is no journal {path}")

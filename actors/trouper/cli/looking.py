@@ -13,7 +13,7 @@ from trouper._clock import SystemClock
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import event_of, find_run, opened
+from trouper.cli.journals import event_of, find_run, opened_to_read
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.events import RunSubmitted
@@ -60,7 +60,7 @@ def runs(output: Output, /, journal: Path, *, label: str | None, number: int, ev
     """List the runs of a journal, oldest first."""
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             chosen = await choose(opened_journal, label, number, everything=everything)
             await _list_runs(output, opened_journal, chosen, label)
         return Exit.OK
@@ -137,7 +137,7 @@ def show(output: Output, /, journal: Path, run_id: str, full: bool) -> Exit:
     """Tell the story of a run. RUN is its id, or as much of its beginning as no other run shares."""
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             name = await find_run(opened_journal, run_id)
             story = await read_story(opened_journal, name, full=full)
             below = await descendants(opened_journal, name)
@@ -271,7 +271,7 @@ def tail(
     """Print what is recorded, live, whoever records it. Ends on Ctrl-C."""
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             stream = None if run_id is None else f"run/{await find_run(opened_journal, run_id)}"
             begin = await _before_last(opened_journal, stream, number) if after is None else after
             teller = _Teller(opened_journal)

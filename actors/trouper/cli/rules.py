@@ -13,7 +13,7 @@ from trouper.approvals import Scope
 from trouper.cli.changing import AS, REASON
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import json_arguments, opened, person, until_moment
+from trouper.cli.journals import json_arguments, opened, opened_to_read, person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core.rules import StandingRule
@@ -101,7 +101,7 @@ def rules(
         raise UsageError("give the id of the rule to revoke: trouper rules JOURNAL revoke RULE")
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with (opened_to_read if rule is None else opened)(journal) as opened_journal:
             commands = Commands(opened_journal)
             if rule is not None:
                 _print(output, await commands.revoke_rule(rule, by=person(name), reason=reason), commands.clock.now())

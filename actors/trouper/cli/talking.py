@@ -11,7 +11,7 @@ from trouper._clock import SystemClock
 from trouper.cli.changing import AS, say_when
 from trouper.cli.codes import Exit, NotFoundError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import driven, event_of, opened, person
+from trouper.cli.journals import driven, event_of, opened, opened_to_read, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import label_text
@@ -38,7 +38,7 @@ def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:
     """List the sessions of a journal, or the turns of one SESSION."""
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             if session is None:
                 await _list(output, opened_journal)
             else:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import opened
+from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.timeline import approval_wanted, doubt_to_settle
@@ -35,7 +35,7 @@ def approvals(output: Output, /, journal: Path) -> Exit:
     """
 
     async def main() -> Exit:
-        async with opened(journal) as opened_journal:
+        async with opened_to_read(journal) as opened_journal:
             commands = Commands(opened_journal)
             waiting = await _waiting(commands)
             doubts = await _doubts(commands)
