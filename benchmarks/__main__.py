@@ -13,7 +13,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.status import Status
 
-from benchmarks import journal, kit, report, runs, start, steps, talks, trees, wake
+from benchmarks import journal, kit, replay, report, runs, start, steps, talks, trees, wake
 from benchmarks.measure import Figures, Group, Key, Scale
 
 GROUPS: Sequence[Group] = (
@@ -25,6 +25,7 @@ GROUPS: Sequence[Group] = (
     *wake.GROUPS,
     *trees.GROUPS,
     *talks.GROUPS,
+    *replay.GROUPS,
 )
 
 

@@ -31,8 +31,9 @@ KEYS = {
     "recover": 3,
     "tree_200": 0.25,
     "session_1000": 1.5,
+    "replay_memory": 1.2,
 }
-AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover", "session_1000"}
+AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover", "session_1000", "replay_memory"}
 
 
 def test_a_quick_run_prints_a_table_and_writes_every_ratio(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from trouper.cli.checking import replay, verify
+from trouper.cli.checking import verify
 from trouper.cli.codes import Exit
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
@@ -18,6 +18,7 @@ from trouper.cli.exporting import export
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
 from trouper.cli.raising import raise_limit
+from trouper.cli.replaying import replay
 from trouper.cli.rules import rules
 from trouper.cli.steering import extend, pause, steer
 from trouper.cli.talking import send, sessions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trouper.core import events as ev
 from trouper.core import steps
@@ -27,11 +27,17 @@ class Difference(Plain):
         version: Version of the recorded event in its stream.
         recorded: The recorded event's class name.
         expected: What the rules name instead.
+        event: The recorded event.
+        steps: What the rules name instead, as values.
+        state: The run before the event.
     """
 
     version: int
     recorded: str
     expected: tuple[str, ...]
+    event: object = field(default=None, repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    state: RunState | None = field(default=None, repr=False)
 
 
 def check(run: str, events: Iterable[object]) -> tuple[RunState, Difference | None]:
@@ -47,20 +53,34 @@ def check(run: str, events: Iterable[object]) -> tuple[RunState, Difference | No
     state = RunState(run)
     found: Difference | None = None
     for event in events:
-        match = _INTENTS.get(type(event))
-        # Erased content cannot be decided upon again: what was read from it is gone.
-        if (
-            match is not None
-            and not _is_outcome(event)
-            and found is None
-            and state.rules in {0, RULES}
-            and not state.erased
-        ):
-            named = decide(state)
-            if not any(match(step, event) for step in named):
-                found = Difference(state.version + 1, type(event).__name__, tuple(map(repr, named)))
+        if found is None:
+            found = difference(state, event)
         state = evolve(state, event)
     return state, found
+
+
+def not_compared(state: RunState) -> str | None:
+    """Why nothing that is recorded from here on can be compared with the rules; None where it can."""
+    # Erased content cannot be decided upon again: what was read from it is gone.
+    if state.erased:
+        return "erased"
+    return None if state.rules in {0, RULES} else f"rules {state.rules}"
+
+
+def difference(state: RunState, event: object) -> Difference | None:
+    """What the rules name in place of an event that is recorded next; None where they name it, or were not asked.
+
+    Args:
+        state: The run before the event.
+        event: What is recorded next.
+    """
+    match = _INTENTS.get(type(event))
+    if match is None or _is_outcome(event) or state.erased or state.rules not in {0, RULES}:
+        return None
+    named = decide(state)
+    if any(match(step, event) for step in named):
+        return None
+    return Difference(state.version + 1, type(event).__name__, tuple(map(repr, named)), event, named, state)
 
 
 def _is_outcome(event: object) -> bool:

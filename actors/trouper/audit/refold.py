@@ -1,0 +1,145 @@
+"""Folds single streams again, from their records alone: no snapshot, no agent, no tool, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
+from trouper.core.definition import define
+from trouper.core.events import DefinitionRecorded
+from trouper.core.evolve import evolve
+from trouper.core.replay import difference, not_compared
+from trouper.core.rule_events import APPROVALS
+from trouper.core.rules import Book, evolve_book
+from trouper.core.session import Standing
+from trouper.core.state import RunState
+from trouper.errors import JournalCorrupt, JournalError, UnknownEvent
+from trouper.runtime.histories import Histories
+from trouper_journal import Erased, Journal, Record
+
+RUN: Final = "run/"
+
+
+async def refold(journal: Journal, stream: str, histories: Histories) -> StreamReplay:
+    """Fold a stream again, and compare what can be compared.
+
+    Of a run: whether today's rules take the recorded steps, and whether the history that it started from is what was
+    pinned. Of a definition: whether the document has its digest. Of other streams: whether their events can be read
+    and stand where they belong.
+
+    Raises:
+        StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
+    """
+    fold = _RunFold(stream.removeprefix(RUN)) if stream.startswith(RUN) else _OtherFold(stream)
+    try:
+        async for record in journal.read(stream):
+            fold.problem = _take(journal, fold, record)
+            if fold.problem is not None:
+                break
+            fold.version = record.version
+    except JournalCorrupt as error:
+        fold.problem = ReplayProblem("corrupt", stream, None, error.position, str(error))
+    if isinstance(fold, _OtherFold):
+        return StreamReplay(stream, fold.version, fold.problem)
+    problem = fold.problem or fold.difference
+    if problem is None:
+        problem = await _history(fold.state, histories)
+    return StreamReplay(stream, fold.version, problem, fold.not_compared, facts_of(fold.state))
+
+
+class _RunFold:
+    def __init__(self, run: str) -> None:
+        self.state = RunState(run)
+        self.version = 0
+        self.problem: ReplayProblem | None = None
+        self.difference: ReplayProblem | None = None
+        self.not_compared: str | None = None
+
+    def take(self, record: Record, event: object) -> ProblemKind | None:
+        if self.difference is None and self.not_compared is None:
+            found = difference(self.state, event)
+            if found is not None:
+                self.difference = step_problem(record, found)
+        self.state = evolve(self.state, event)
+        self.not_compared = not_compared(self.state)
+        return None
+
+
+class _OtherFold:
+    def __init__(self, stream: str) -> None:
+        self.version = 0
+        self.problem: ReplayProblem | None = None
+        self._prefix, _, self._name = stream.partition("/")
+        self._book = Book()
+        self._approvals = stream == APPROVALS
+        self._turns = 0
+
+    def take(self, _: Record, event: object) -> ProblemKind | None:
+        if self._approvals:
+            self._book = evolve_book(self._book, event)
+        elif self._prefix == "session":
+            return self._session(event)
+        elif isinstance(event, DefinitionRecorded):
+            return self._definition(event)
+        return None
+
+    def _session(self, event: object) -> ProblemKind | None:
+        standing = getattr(event, "standing", None)
+        if not isinstance(standing, Standing):
+            return "fold"
+        # Every event says where the session stands after it: turns are asked for one by one, and never taken back.
+        turns = standing.turns
+        if turns not in {self._turns, self._turns + 1}:
+            return "fold"
+        self._turns = turns
+        return None
+
+    def _definition(self, event: DefinitionRecorded) -> ProblemKind | None:
+        document = event.document
+        if isinstance(document, Erased):
+            return None
+        contract, prose = document.get("contract"), document.get("prose")
+        if not isinstance(contract, dict) or not isinstance(prose, dict):
+            return "definition"
+        found = define(contract, prose)
+        same = (found.digest, found.contract_digest, found.prose_digest) == (self._name, event.contract, event.prose)
+        return None if same else "definition"
+
+
+_SAYS: Final[dict[ProblemKind, Callable[[Record], str]]] = {
+    "fold": lambda record: f"{record.type} cannot stand at version {record.version} of {record.stream}",
+    "definition": lambda record: f"the document does not have the digest that its stream {record.stream} is named by",
+}
+
+
+def _take(journal: Journal, fold: _RunFold | _OtherFold, record: Record) -> ReplayProblem | None:
+    def problem(kind: ProblemKind, message: str) -> ReplayProblem:
+        return ReplayProblem(kind, record.stream, record.version, record.position, message)
+
+    if record.version != fold.version + 1:
+        return problem("corrupt", f"version {record.version} follows version {fold.version} of its stream")
+    try:
+        event = journal.registry.decode(record)
+    except UnknownEvent as error:
+        return problem("unknown", str(error))
+    except JournalCorrupt as error:
+        return problem("corrupt", str(error))
+    try:
+        kind = fold.take(record, event)
+    except Exception as error:  # noqa: BLE001 -- records that somebody made up can break any assumption of the fold
+        return problem("fold", f"{record.type} at version {record.version} cannot be folded: {error!r}")
+    return None if kind is None else problem(kind, _SAYS[kind](record))
+
+
+async def _history(state: RunState, histories: Histories) -> ReplayProblem | None:
+    stream = f"{RUN}{state.run}"
+    try:
+        message = await histories.difference(state)
+    except (UnknownEvent, JournalCorrupt) as error:
+        message = f"what it started from cannot be read: {error}"
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- as above: another run's records may be made up, too
+        message = f"what it started from cannot be folded: {error!r}"
+    return None if message is None else ReplayProblem("history", stream, None, None, message)

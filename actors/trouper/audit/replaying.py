@@ -1,0 +1,155 @@
+"""Replays a journal: in this process, or spread over worker processes that each open the file themselves.
+
+Streams are handed out in small lots, and what comes back is given on in the order of the streams, so that nothing
+grows with the journal: neither here nor in a worker, which holds one run's state at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import trio
+from attrs import define, field
+
+from trouper.audit.refold import RUN, refold
+from trouper.audit.replay_report import StreamReplay, from_plain
+from trouper.audit.workers import spread
+from trouper.core.events import REGISTRY
+from trouper.errors import UnknownRun
+from trouper.runtime.histories import Histories
+from trouper_journal import Journal
+from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
+
+PREFIXES: Final = (RUN, "session/", "definition/", "system/")
+"""Streams that are Trouper's own; others are their owner's to fold."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+_LOT: Final = 2_000
+"""Records in a lot: some tenths of a second of work."""
+
+_WORTH: Final = 20_000
+"""Records for which starting another process is worth the while."""
+
+_WORKER: Final = "trouper.audit.replay_worker"
+
+
+def cores() -> int:
+    """How many processor cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # pragma: no cover -- not on Linux
+        return os.cpu_count() or 1
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    found = Path(path)
+    if not found.is_file():
+        raise FileNotFoundError(f"there is no journal {found}")
+    return found
+
+
+async def replay_streams(
+    path: str | os.PathLike[str],
+    run: str | None = None,
+    *,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> AsyncGenerator[StreamReplay, None]:
+    """Fold streams again, and compare the runs among them with today's rules; one result for each, in their order.
+
+    Needs the file alone: no agent, tool, provider or key. The journal may be in use meanwhile: each stream is folded
+    up to where it stands when its turn comes. Use it in ``contextlib.aclosing`` where it may be left early.
+
+    Args:
+        path: The journal's file.
+        run: Id of the one run to replay; None for the whole journal.
+        jobs: How many processes work; 1 for this one alone. By default as many as there are cores, and this one alone
+            where there is little to do.
+        progress: Called with records done and in all.
+
+    Raises:
+        UnknownRun: There is no such run.
+        FileNotFoundError: There is no such file; none is created.
+        JournalError: The file cannot be opened or read.
+    """
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs: {jobs} is less than 1")
+    async with (
+        Journal.open(_file(path), registry=REGISTRY, read_only=True) as journal,
+        aclosing(replay_opened(journal, run, jobs=jobs, progress=progress)) as results,
+    ):
+        async for each in results:
+            yield each
+
+
+async def replay_opened(
+    journal: Journal, run: str | None = None, *, jobs: int | None = None, progress: Progress | None = None
+) -> AsyncGenerator[StreamReplay, None]:
+    """`replay_streams` of a journal that is opened for reading only, with the registry of Trouper's events."""
+    if run is not None and await journal.head(f"{RUN}{run}") is None:
+        raise UnknownRun(f"there is no run {run} in this journal")
+    if run is not None:
+        yield await refold(journal, f"{RUN}{run}", Histories(journal))
+        return
+    records = await journal.position()
+    number = jobs or min(cores(), max(1, records // _WORTH))
+    told = _Told(progress or (lambda _done, _total: None), records)
+    async with aclosing(_here(journal) if number == 1 else _there(journal, number)) as results:
+        async for each in results:
+            told.add(each.records)
+            yield each
+    told.done()
+
+
+@define
+class _Told:
+    tell: Progress
+    total: int
+    records: int = field(default=0)
+
+    def add(self, records: int) -> None:
+        self.records += records
+        self.tell(min(self.records, self.total), self.total)
+
+    def done(self) -> None:
+        self.tell(self.total, self.total)
+
+
+async def _lots(journal: Journal) -> AsyncGenerator[Sequence[str], None]:
+    """The streams in order of creation, in lots of about as many records."""
+    lot: list[str] = []
+    size = 0
+    async for head in journal.streams():
+        if not head.stream.startswith(PREFIXES):
+            continue
+        lot.append(head.stream)
+        size += head.version
+        if size >= _LOT:
+            yield lot
+            lot, size = [], 0
+    if lot:
+        yield lot
+
+
+async def _here(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
+    histories = Histories(journal)
+    async with aclosing(_lots(journal)) as lots:
+        async for lot in lots:
+            for stream in lot:
+                yield await refold(journal, stream, histories)
+                await trio.lowlevel.checkpoint()
+
+
+async def _there(journal: Journal, number: int) -> AsyncGenerator[StreamReplay, None]:
+    store = journal.store
+    # Where a private copy is read, the workers read the same one.
+    source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
+    async with aclosing(spread(_WORKER, [source], _lots(journal), number)) as answers:
+        async for answer in answers:
+            for told in answer:
+                yield from_plain(told)

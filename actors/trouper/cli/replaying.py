@@ -1,0 +1,125 @@
+"""``replay``: the decisions of a journal against the rules."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+
+import click
+from attrs import define
+from rich.text import Text
+
+from trouper.audit.refold import RUN
+from trouper.audit.replay_report import ReplayProblem, StreamReplay
+from trouper.audit.replaying import replay_opened
+from trouper.cli.checking import progress
+from trouper.cli.codes import Exit
+from trouper.cli.command import command, run_async
+from trouper.cli.journals import find_run, opened_to_read
+from trouper.cli.looking import JOURNAL
+from trouper.cli.output import Output, styled
+from trouper.narration.text import CUT, clean, count, value_text
+
+
+@define
+class _Total:
+    runs: int = 0
+    events: int = 0
+    erased: int = 0
+    other_rules: int = 0
+    differences: int = 0
+
+
+@command
+@JOURNAL
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--jobs", type=click.IntRange(min=1), help="How many processes work; by default as many as cores.")
+@click.option("--full", is_flag=True, help="Shorten nothing.")
+def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | None, full: bool) -> Exit:
+    """Check that the rules would take the recorded steps, of one run or of all.
+
+    Folds the run again, or the whole journal where none is named, and looks whether what it started from is what it
+    was. Needs neither the agents' code nor any provider. Exit code 1 if anything differs.
+    """
+    limit, total = None if full else CUT, _Total()
+
+    async def main() -> Exit:
+        async with opened_to_read(journal) as opened_journal:
+            run = None if run_id is None else await find_run(opened_journal, run_id)
+            with progress(output, "replaying") as told:
+                async with aclosing(replay_opened(opened_journal, run, jobs=jobs, progress=told)) as results:
+                    async for each in results:
+                        _tell(output, each, total, limit)
+                        if output.gone:
+                            break
+        if not output.as_json:
+            _sum_up(output, total)
+        return Exit.BAD if total.differences else Exit.OK
+
+    return run_async(main)
+
+
+def _tell(output: Output, each: StreamReplay, total: _Total, limit: int | None) -> None:
+    if each.run is not None:
+        total.runs += 1
+        total.events += each.records
+        total.erased += each.not_compared == "erased"
+        total.other_rules += each.not_compared not in {None, "erased"}
+    total.differences += not each.ok
+    if output.as_json:
+        if each.run is not None or not each.ok:
+            output.json(_replay_json(each))
+    elif each.problem is not None:
+        for line in _problem_lines(each.problem, limit):
+            output.result(line)
+
+
+def _replay_json(each: StreamReplay) -> dict[str, object]:
+    problem = each.problem
+    return {
+        "stream": each.stream,
+        "run": None if each.run is None else each.stream.removeprefix(RUN),
+        "events": each.records,
+        "ok": each.ok,
+        "not_compared": each.not_compared,
+        "kind": None if problem is None else problem.kind,
+        "version": None if problem is None else problem.version,
+        "position": None if problem is None else problem.position,
+        "problem": None if problem is None else problem.message,
+        "recorded": None if problem is None else problem.recorded,
+        "named": None if problem is None else problem.named,
+        "state": None if problem is None else problem.state,
+    }
+
+
+def _problem_lines(problem: ReplayProblem, limit: int | None) -> list[Text]:
+    """The problem, and under it both sides of a difference."""
+    kind, _, name = problem.stream.partition("/")
+    lines = [styled(f"{kind} {clean(name)}: {clean(problem.message)}", "red")]
+    sides: list[tuple[str, str]] = []
+    if problem.position is not None and problem.kind == "step":
+        sides.append(("position", f"{problem.position:,}"))
+    if problem.recorded is not None:
+        recorded = f"{problem.recorded['type']} {value_text(problem.recorded['fields'], limit)}"
+        sides.append(("recorded", recorded))
+    if problem.named is not None:
+        named = [f"{step['step']} {value_text(step['fields'], limit)}" for step in problem.named]
+        sides.append(("the rules", "; ".join(named) or "wait: nothing is to be done"))
+    if problem.state is not None:
+        sides.append(("the run", value_text(problem.state, limit)))
+    return [*lines, *(Text.assemble("  ", (f"{what:<10}", "bold"), told) for what, told in sides)]
+
+
+def _sum_up(output: Output, total: _Total) -> None:
+    if not total.runs and not total.differences:
+        output.note(styled("no runs yet", "dim"))
+        return
+    if total.erased:
+        output.result(
+            styled(f"{count(total.erased, 'run')} folded and not compared to the end: content was erased", "yellow")
+        )
+    if total.other_rules:
+        output.result(styled(f"{count(total.other_rules, 'run')} not compared: written under other rules", "yellow"))
+    checked = f"{count(total.runs, 'run')} with {count(total.events, 'event')} replayed"
+    result = "the rules take the recorded steps" if not total.differences else f"{total.differences} differ"
+    output.result(styled(f"{checked}: {result}", "red" if total.differences else "green"))
