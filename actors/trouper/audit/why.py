@@ -21,6 +21,7 @@ from trouper.core import events as ev
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.digests import call_digest
 from trouper.core.evolve_session import lead_of
+from trouper.core.family import child_id
 from trouper.core.hooking import replaced
 from trouper.core.rule_events import APPROVALS
 from trouper.core.session import SessionTurn
@@ -62,7 +63,7 @@ class Explainer(Printable):
             JournalError: The journal cannot be read.
         """
         run, _, name = action.rpartition("/")
-        return await self._call(run, name, self.levels, up=True)
+        return await self._call(run, name, self.levels, up=ALL_LEVELS)
 
     async def model_call(self, run: str, index: int) -> ModelWhy:
         """A model call, with every attempt as it was sent.
@@ -80,7 +81,7 @@ class Explainer(Printable):
             UnknownRun: There is none of that id.
             JournalError: The journal cannot be read.
         """
-        return await self._answer(run, self.levels, up=True)
+        return await self._answer(run, self.levels, up=ALL_LEVELS)
 
     async def spend(self, run: str) -> SpendWhy:
         """What a run has spent, and on what.
@@ -89,11 +90,11 @@ class Explainer(Printable):
             UnknownRun: There is none of that id.
             JournalError: The journal cannot be read.
         """
-        return await self._spend(run, self.levels, up=True)
+        return await self._spend(run, self.levels, up=ALL_LEVELS)
 
     # ---- calls
 
-    async def _call(self, run: str, name: str, levels: int, *, up: bool) -> CallWhy:
+    async def _call(self, run: str, name: str, levels: int, *, up: int) -> CallWhy:
         index, _, number = name.partition(".")
         if not (index.isdecimal() and number.isdecimal()):
             raise UnknownAction(f"{run}/{name} does not name a call: calls are named RUN/1.0")
@@ -109,7 +110,7 @@ class Explainer(Printable):
             call = Call(name, asked.name if asked else "", None, place)
         facts = tuple(entry for entry in trace.about_call if _is_of(entry.event, name))
         last = facts[-1].record.position if facts else call.position
-        below = levels > 0 and call.child
+        below = levels > 0 and call.child in _children(trace)
         return CallWhy(
             call=call,
             run=run,
@@ -125,7 +126,7 @@ class Explainer(Printable):
 
     async def _below(self, run: str, levels: int) -> AnswerWhy | None:
         try:
-            return await self._answer(run, levels - 1, up=False)
+            return await self._answer(run, levels - 1, up=0)
         except UnknownRun:
             # Archived, or a journal that somebody cut: the call's own facts say what the child came to.
             return None
@@ -171,13 +172,12 @@ class Explainer(Printable):
 
     # ---- answers
 
-    async def _answer(self, run: str, levels: int, *, up: bool) -> AnswerWhy:
+    async def _answer(self, run: str, levels: int, *, up: int) -> AnswerWhy:
         trace = await read_trace(self.journal, run)
         state = trace.state
         ended = [entry for entry in trace.about_run if isinstance(entry.event, _ENDINGS)]
         structured = state.answer.verdict == "accepted" and state.output is not None
-        below = [call.child for call in trace.calls.values() if call.child] if levels > 0 else []
-        children = [await self._below(child, levels) for child in below]
+        children = [await self._below(child, levels) for child in _children(trace)] if levels > 0 else []
         return AnswerWhy(
             run=run,
             output=state.answer.value if structured else state.output,
@@ -191,15 +191,14 @@ class Explainer(Printable):
 
     # ---- spending
 
-    async def _spend(self, run: str, levels: int, *, up: bool) -> SpendWhy:
+    async def _spend(self, run: str, levels: int, *, up: int) -> SpendWhy:
         trace = await read_trace(self.journal, run)
         children: list[SpendWhy] = []
-        for call in trace.calls.values():
-            if call.child and levels > 0:
-                try:
-                    children.append(await self._spend(call.child, levels - 1, up=False))
-                except UnknownRun:
-                    continue
+        for child in _children(trace) if levels > 0 else ():
+            try:
+                children.append(await self._spend(child, levels - 1, up=0))
+            except UnknownRun:
+                continue
         return SpendWhy(
             run=run,
             spent=trace.state.spent,
@@ -214,7 +213,7 @@ class Explainer(Printable):
 
     # ---- origins
 
-    async def _origin(self, trace: Trace, until: int, *, up: bool) -> OriginWhy:
+    async def _origin(self, trace: Trace, until: int, *, up: int) -> OriginWhy:
         facts = [entry for entry in trace.about_run if entry.record.position <= until]
         submitted = next((entry for entry in facts if isinstance(entry.event, ev.RunSubmitted)), None)
         event = None if submitted is None else submitted.event
@@ -228,17 +227,17 @@ class Explainer(Printable):
             facts=tuple(entry for entry in facts if entry is not submitted),
             session=() if asked is None or asked.turn is None else await self._session(asked.turn),
             fork_of="" if asked is None or asked.fork is None else asked.fork.run,
-            caller=await self._caller(asked) if up and asked is not None else None,
+            caller=None if asked is None else await self._caller(asked, up),
             document=await read_document(self.journal, started.definition if started is not None else ""),
             unread=trace.unread,
         )
 
-    async def _caller(self, asked: ev.RunSubmitted) -> CallWhy | None:
-        if asked.parent is None:
+    async def _caller(self, asked: ev.RunSubmitted, up: int) -> CallWhy | None:
+        if asked.parent is None or up == 0:
             return None
         try:
             # The runs above it, and not once more down to this one.
-            return await self._call(asked.parent.run, asked.parent.action, 0, up=True)
+            return await self._call(asked.parent.run, asked.parent.action, 0, up=up - 1)
         except (UnknownRun, UnknownAction):
             return None
 
@@ -248,6 +247,20 @@ class Explainer(Printable):
         if turn.queued > 1:
             found += await self.journal.read_page(stream, after=turn.queued - 1, limit=1)
         return tuple(read_entry(self.journal, record) for record in found)
+
+
+def sound(why: CallWhy | AnswerWhy) -> bool:
+    """Whether nothing that was computed anew contradicts the record, in the whole chain."""
+    requests = all(request.check is None or request.check.ok for request in why.model.requests)
+    caller = why.origin.caller is None or sound(why.origin.caller)
+    if isinstance(why, CallWhy):
+        return requests and caller and why.binding != "differs" and (why.child is None or sound(why.child))
+    return requests and caller and all(sound(child) for child in why.children)
+
+
+def _children(trace: Trace) -> list[str]:
+    """The runs that its calls began; by their names, so that no made-up journal goes in circles."""
+    return [call.child for call in trace.calls.values() if call.child == child_id(trace.run, call.action)]
 
 
 _NOTHING: Mapping[str, Value] | None = None
