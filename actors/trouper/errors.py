@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from trouper_journal._errors import CheckpointMismatch as CheckpointMismatch
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
+from trouper_journal._errors import InvalidKey as InvalidKey
+from trouper_journal._errors import InvalidNote as InvalidNote
+from trouper_journal._errors import InvalidProof as InvalidProof
 from trouper_journal._errors import InvalidValue as InvalidValue
 from trouper_journal._errors import InvalidWrite as InvalidWrite
 from trouper_journal._errors import JournalBroken as JournalBroken
@@ -10,6 +14,7 @@ from trouper_journal._errors import JournalClosed as JournalClosed
 from trouper_journal._errors import JournalCorrupt as JournalCorrupt
 from trouper_journal._errors import JournalError as JournalError
 from trouper_journal._errors import JournalInUse as JournalInUse
+from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy

@@ -7,7 +7,10 @@ from trouper_journal._codec import Encoded as Encoded
 from trouper_journal._digest import content_digest as content_digest
 from trouper_journal._digest import leaf_digest as leaf_digest
 from trouper_journal._digest import plain_digest as plain_digest
+from trouper_journal._errors import CheckpointMismatch as CheckpointMismatch
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
+from trouper_journal._errors import InvalidKey as InvalidKey
+from trouper_journal._errors import InvalidNote as InvalidNote
 from trouper_journal._errors import InvalidProof as InvalidProof
 from trouper_journal._errors import InvalidRegistry as InvalidRegistry
 from trouper_journal._errors import InvalidValue as InvalidValue
@@ -17,6 +20,7 @@ from trouper_journal._errors import JournalClosed as JournalClosed
 from trouper_journal._errors import JournalCorrupt as JournalCorrupt
 from trouper_journal._errors import JournalError as JournalError
 from trouper_journal._errors import JournalInUse as JournalInUse
+from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy

@@ -115,6 +115,34 @@ def leaf_digest(journal_id: bytes, record: Record) -> bytes:
     )
 
 
+def leaf_parts(journal_id: bytes, record: Record) -> tuple[bytes, tuple[bytes, bytes, bytes]]:
+    """What a record's leaf is made of: the header, and the SHA-256 of meta, facts and content.
+
+    The leaf is the SHA-256 of a zero byte and these four in order. They tell nothing of what meta, facts and content
+    hold, as long as these cannot be guessed; content begins with random bytes.
+    """
+    around = leaf_frame(record.stream, record.key, record.label, record.key_id, b"")
+    kind = record.type.encode("utf-8", "surrogatepass")
+    head = _HEADER.pack(
+        0,
+        FORMAT,
+        journal_id,
+        record.position,
+        record.version,
+        record.recorded_at,
+        record.schema,
+        record.wake_at is not None,
+        record.wake_at or 0,
+    )
+    before, behind = around
+    digests = (
+        _sha256(record.meta).digest(),
+        _sha256(record.facts).digest(),
+        _sha256(record.content).digest(),
+    )
+    return head[1:] + before + _LENGTH.pack(len(kind)) + kind + behind[: -len(_EMPTY)], digests
+
+
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
     """HMAC-SHA-256 (RFC 2104).
 

@@ -146,6 +146,40 @@ class InvalidProof(JournalError, ValueError):
     """A proof does not show what it should: that a record is in a tree, or that one tree grew into another."""
 
 
+class InvalidNote(JournalError, ValueError):
+    """A signed note or a checkpoint is malformed, or no key that is trusted has signed it."""
+
+
+class InvalidKey(JournalError, ValueError):
+    """A key, or the file that should hold one, cannot be used."""
+
+
+class CheckpointMismatch(JournalError):
+    """The journal does not contain what was signed before: signing it would contradict that.
+
+    Attributes:
+        size: Number of records of the checkpoint that it contradicts.
+    """
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
+class MissingExtra(JournalError, ImportError):
+    """A feature needs a package that is not installed.
+
+    Attributes:
+        package: The package.
+        extra: The extra of ``trouper`` that brings it.
+    """
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} need the package {package}: pip install 'trouper[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
 class NotAJournal(JournalError):
     """The file is not a Trouper journal, or one of a format that this release does not know."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Final, final
@@ -362,17 +362,20 @@ class Journal:
         name = plain_name(stream)
         return None if name is None else await _snapshots.load(self._store, name, fingerprint)
 
-    async def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+    async def verify(
+        self, progress: Callable[[int, int], None] | None = None, *, sizes: Iterable[int] = ()
+    ) -> Verification:
         """Check every record up to the present end against its digests and the Merkle root.
 
         Args:
             progress: Called after each page with the records checked and their total.
+            sizes: For which numbers of records to give the root, too; compare them with roots kept elsewhere.
 
         Raises:
             StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
         """
         self._check_open()
-        return await verify(self._store, progress)
+        return await verify(self._store, progress, sizes=sizes)
 
     async def _commit(self, proposal: Proposal) -> Committed:
         writer = self._writer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -33,7 +33,11 @@ MAX_UNREADABLE: Final = 10_000
 MAX_PROBLEMS: Final = 100
 """Problems described one by one; more are only counted."""
 
-Kind: TypeAlias = Literal["position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable"]
+Kind: TypeAlias = Literal[
+    "position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable", "checkpoint", "split"
+]
+
+Grade: TypeAlias = Literal["self-consistent", "inconsistent", "matches checkpoint", "witnessed"]
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -43,8 +47,8 @@ class Problem(Plain):
     Attributes:
         position: Global position of the record concerned; None where it is not about one.
         stream: Name of the stream concerned; None where it is not about one.
-        kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, or the
-            storage itself.
+        kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, the
+            storage itself, a signed checkpoint, or two of these with each other.
         message: What was found, and what should be there.
     """
 
@@ -52,6 +56,26 @@ class Problem(Plain):
     stream: str | None
     kind: Kind
     message: str
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class CheckedCheckpoint(Plain):
+    """A signed checkpoint beside the journal.
+
+    Attributes:
+        origin: Name of the log.
+        size: How many records were signed.
+        root: The root that was signed, in hexadecimal.
+        status: ``matches``; ``missing``, where the journal has fewer records; ``changed``, where its first ones are
+            others than those that were signed.
+        witnesses: Names of the trusted witnesses who have cosigned it.
+    """
+
+    origin: str
+    size: int
+    root: str
+    status: Literal["matches", "missing", "changed"]
+    witnesses: tuple[str, ...]
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -64,9 +88,12 @@ class Verification(Plain):
         streams: How many streams they form.
         values: How many large values they refer to.
         root: The Merkle root over them, recomputed, in hexadecimal.
-        grade: ``self-consistent``, or ``inconsistent`` where there are problems.
+        grade: ``self-consistent``, or ``inconsistent`` where there are problems. Compared with checkpoints,
+            ``matches checkpoint``, or ``witnessed`` where trusted witnesses have cosigned the largest.
         problems: The first problems, in the order met.
         found: How many problems there are in all.
+        roots: The roots over the first so many records, in hexadecimal, for the sizes that were asked for.
+        checkpoints: The checkpoints that it was compared with.
     """
 
     journal_id: str
@@ -74,9 +101,11 @@ class Verification(Plain):
     streams: int
     values: int
     root: str
-    grade: Literal["self-consistent", "inconsistent"]
+    grade: Grade
     problems: tuple[Problem, ...]
     found: int
+    roots: Mapping[int, str] = attrs.field(factory=dict)
+    checkpoints: tuple[CheckedCheckpoint, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -84,7 +113,9 @@ class Verification(Plain):
         return not self.found
 
 
-async def verify(store: Store, progress: Callable[[int, int], None] | None = None) -> Verification:
+async def verify(
+    store: Store, progress: Callable[[int, int], None] | None = None, *, sizes: Iterable[int] = ()
+) -> Verification:
     """Check every record up to the present head; commits made meanwhile do no harm and are not checked.
 
     Memory grows by some 300 bytes for each stream and 32 for each large value, not with the number of records.
@@ -92,11 +123,12 @@ async def verify(store: Store, progress: Callable[[int, int], None] | None = Non
     Args:
         store: The opened storage.
         progress: Called after each page with the records checked and their total.
+        sizes: For which numbers of records to give the root, too.
 
     Raises:
         StorageBusy, JournalBroken: The storage could not be read; damage that it reports is a problem instead.
     """
-    checker = _Checker(store)
+    checker = _Checker(store, sizes=sorted(set(sizes), reverse=True))
     try:
         await checker.run(progress)
     except JournalCorrupt as error:
@@ -122,6 +154,8 @@ class _Checker(Printable):
     problems: list[Problem] = attrs.Factory(list)
     found: int = 0
     unreadable: int = 0
+    sizes: list[int] = attrs.Factory(list)
+    roots: dict[int, str] = attrs.Factory(dict)
 
     def note(self, kind: Kind, message: str, position: int | None = None, stream: str | None = None) -> None:
         self.found += 1
@@ -138,11 +172,24 @@ class _Checker(Printable):
             grade="inconsistent" if self.found else "self-consistent",
             problems=tuple(self.problems),
             found=self.found,
+            roots=self.roots,
         )
+
+    def _grow(self, leaves: Sequence[bytes]) -> None:
+        """Extend the tree, and keep its root at the sizes that were asked for."""
+        done = 0
+        while self.sizes and self.sizes[-1] <= self.range.size + len(leaves) - done:
+            size = self.sizes.pop()
+            upto = done + size - self.range.size
+            self.range = self.range.extend(leaves[done:upto])
+            done = upto
+            self.roots[size] = self.range.root().hex()
+        self.range = self.range.extend(leaves[done:])
 
     async def run(self, progress: Callable[[int, int], None] | None) -> None:
         head = (await self.store.load((), ())).head
         limit = PAGE
+        self._grow(())
         while self.position < head.position:
             try:
                 page = await self.store.read_all(self.position, min(limit, head.position - self.position))
@@ -172,7 +219,7 @@ class _Checker(Printable):
         self.unreadable += 1
         self.position = error.position or self.position + 1
         self.note("unreadable", str(error), self.position)
-        self.range = self.range.extend([bytes(32)])
+        self._grow([bytes(32)])
         return PAGE
 
     async def _as_far_as_readable(self, check: Awaitable[None]) -> None:
@@ -193,7 +240,7 @@ class _Checker(Printable):
             spans += self._follow_key(record)
             for reference in self._check_bytes(record):
                 await self._check_value(record, reference)
-        self.range = self.range.extend(leaves)
+        self._grow(leaves)
         await self._check_spans(spans)
 
     def _check_numbers(self, record: Record) -> None:

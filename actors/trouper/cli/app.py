@@ -9,20 +9,20 @@ from typing import Final
 
 import click
 
-from trouper.cli.checking import verify
 from trouper.cli.codes import Exit
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
-from trouper.cli.explaining import why
 from trouper.cli.exporting import export
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
 from trouper.cli.raising import raise_limit
 from trouper.cli.replaying import replay
 from trouper.cli.rules import rules
+from trouper.cli.signing import checkpoint, keygen
 from trouper.cli.steering import extend, pause, steer
 from trouper.cli.talking import send, sessions
+from trouper.cli.verifying import prove, verify
 from trouper.cli.waiting import approvals
 
 _EPILOG = """
@@ -32,8 +32,8 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 
 
 _COMMANDS: Final[Sequence[click.Command]] = [
-    demo, run, send, runs, sessions, show, why, tail, approvals, approve, deny, rules, resolve, steer, pause, resume,
-    cancel, raise_limit, extend, verify, replay, export,
+    demo, run, send, runs, sessions, show, tail, approvals, approve, deny, rules, resolve, steer, pause, resume, cancel,
+    raise_limit, extend, verify, replay, export, keygen, checkpoint, prove,
 ]  # fmt: skip
 
 

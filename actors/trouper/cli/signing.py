@@ -1,0 +1,135 @@
+"""Commands for whoever runs a journal and vouches for it: ``keygen`` and ``checkpoint``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trouper.cli.checking import progress
+from trouper.cli.codes import ConflictError, Exit, NotFoundError, UsageError
+from trouper.cli.command import command, run_async
+from trouper.cli.journals import opened_to_read
+from trouper.cli.looking import JOURNAL
+from trouper.cli.output import Output, styled
+from trouper.cli.verifying import beside
+from trouper.narration.text import clean, count
+from trouper_journal.signing import (
+    CheckpointFile,
+    Note,
+    SignedCheckpoint,
+    SignerKey,
+    new_key,
+    open_checkpoint,
+    read_key,
+    sign_head,
+    write_key,
+)
+
+
+@command
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="Name of the holder, such as example.com/desk; for a journal unique to it.")
+@click.option("--journal", type=click.Path(path_type=Path), help="Name it after this journal's id instead.")
+@click.option("--witness", is_flag=True, help="A key that cosigns the checkpoints of others.")
+def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | None, witness: bool) -> Exit:
+    """Make a key to sign checkpoints with; prints the public key, for others to pin.
+
+    FILE gets the private key, readable by its owner only; FILE.pub the public one. Give each journal a key of its own.
+    """
+    if (name is None) == (journal is None):
+        raise UsageError("say with --name whose key it is, or with --journal for which journal")
+
+    async def main() -> Exit:
+        given = name
+        if journal is not None:
+            async with opened_to_read(journal) as opened_journal:
+                given = f"trouper/{opened_journal.id.hex()}"
+        key = new_key(given or "", witness=witness)
+        public = Path(f"{file}.pub")
+        text = str(key.verifier)
+        _write_pair(file, key, public, text)
+        if output.as_json:
+            output.json(
+                {
+                    "name": key.name,
+                    "public": text,
+                    "key_file": str(file),
+                    "public_file": str(public),
+                    "witness": witness,
+                }
+            )
+        else:
+            output.raw(text)
+            output.note(styled(f"private key in {file}, public key in {public}", "dim"))
+        return Exit.OK
+
+    return run_async(main)
+
+
+@command
+@JOURNAL
+@click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="The private key's file.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to add it; by default JOURNAL.checkpoints.")
+def checkpoint(output: Output, /, journal: Path, *, key_file: Path, out: Path | None) -> Exit:
+    """Sign how many records a journal has and what they are; adds the checkpoint to a file, and prints it.
+
+    Signs nothing that contradicts what that file says was signed before: exit code 1. Keep a copy where those who can
+    write the journal cannot write; `trouper verify --pub` compares the journal with it.
+    """
+
+    async def main() -> Exit:
+        key = _own_key(key_file)
+        file = CheckpointFile(out or beside(journal))
+        async with opened_to_read(journal) as opened_journal:
+            earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
+            with progress(output, "looking at what was signed before") as told:
+                signed = await sign_head(opened_journal, key, [each.checkpoint for each in earlier], progress=told)
+            added = not earlier or earlier[-1].checkpoint != signed.checkpoint
+
+            def check(notes: list[Note]) -> None:
+                if len(notes) != len(earlier):
+                    raise ConflictError(f"{file.path} was added to by somebody else meanwhile: try again")
+
+            if added:
+                file.append(signed, check)
+            else:
+                signed = earlier[-1]
+        _print_checkpoint(output, signed, file.path, added=added)
+        return Exit.OK
+
+    return run_async(main)
+
+
+def _write_pair(file: Path, key: SignerKey, public: Path, text: str) -> None:
+    for path in (file, public):
+        if path.exists():
+            raise ConflictError(f"{path} is there already: no key is overwritten")
+    write_key(file, key)
+    with public.open("x", encoding="utf-8") as written:
+        written.write(f"{text}\n")
+
+
+def _own_key(path: Path) -> SignerKey:
+    if not path.exists():
+        raise NotFoundError(f"there is no key {path}: trouper keygen makes one")
+    return read_key(path)
+
+
+def _print_checkpoint(output: Output, signed: SignedCheckpoint, path: str, *, added: bool) -> None:
+    found = signed.checkpoint
+    if output.as_json:
+        output.json(
+            {
+                "origin": found.origin,
+                "size": found.size,
+                "root": found.root.hex(),
+                "checkpoint": str(signed),
+                "file": path,
+                "added": added,
+            }
+        )
+        return
+    output.raw(str(signed).removesuffix("\n"))
+    where = "added to" if added else "nothing new since the last one in"
+    output.note(styled(f"{count(found.size, 'record')} signed as {clean(found.origin)}; {where} {path}", "dim"))

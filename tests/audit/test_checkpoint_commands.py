@@ -1,0 +1,168 @@
+"""``keygen``, ``checkpoint``, ``prove``, and ``verify`` beside checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.cli.program import ROOT, JsonObject, called, complaint, ok_called, one_object
+
+from trouper_journal import EMPTY_RANGE
+from trouper_journal.proofs import check_consistency, check_inclusion
+from trouper_journal.signing import open_checkpoint, read_public_key
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "tests" / "golden" / "journal-1.db", path := tmp_path / "j.db")
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    ok_called("keygen", path := tmp_path / "key", "--name", "example.com/desk")
+    return path
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """What the program complains of, having ended with this code."""
+    assert done.returncode == code, done.stderr
+    return complaint(done)
+
+
+def public(key: Path) -> str:
+    return f"{key}.pub"
+
+
+def hashes(found: JsonObject, name: str) -> list[bytes]:
+    value = found[name]
+    assert isinstance(value, list)
+    return [bytes.fromhex(each) for each in value]
+
+
+def data(found: JsonObject, name: str) -> bytes:
+    value = found[name]
+    assert isinstance(value, str)
+    return bytes.fromhex(value)
+
+
+def test_a_key_is_made_once_and_is_its_owners(tmp_path: Path, journal: Path) -> None:
+    path = tmp_path / "key"
+    printed = ok_called("keygen", path, "--journal", journal)
+    assert printed == Path(public(path)).read_text("utf-8")
+    assert printed.startswith("trouper/")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "is there already" in refused(called("keygen", path, "--name", "x"), 4)
+    assert "--name" in refused(called("keygen", tmp_path / "other"), 2)
+    made = one_object(ok_called("keygen", tmp_path / "w", "--name", "w", "--witness", "--json"))
+    assert made["witness"] is True
+    assert "is a witness's" in refused(called("checkpoint", journal, "--key", tmp_path / "w"), 2)
+
+
+def test_a_checkpoint_is_printed_and_kept_beside_the_journal(journal: Path, key: Path) -> None:
+    printed = ok_called("checkpoint", journal, "--key", key)
+    kept = Path(f"{journal}.checkpoints")
+    assert kept.read_text("utf-8") == printed
+    signed = open_checkpoint(printed, read_public_key(public(key)))
+    assert (signed.checkpoint.origin, signed.checkpoint.size) == ("example.com/desk", 11)
+    again = one_object(ok_called("checkpoint", journal, "--key", key, "--json"))
+    assert (again["added"], again["checkpoint"]) == (False, printed)
+    assert kept.read_text("utf-8") == printed
+
+
+def test_verify_says_that_the_journal_is_the_one_that_was_signed(journal: Path, key: Path, tmp_path: Path) -> None:
+    ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
+    found = one_object(ok_called("verify", journal, "--checkpoint", out, "--pub", public(key), "--json"))
+    assert (found["grade"], found["ok"]) == ("matches checkpoint", True)
+    first, _, third, _ = ok_called("verify", journal, "--checkpoint", out, "--pub", public(key)).splitlines()
+    assert first.startswith("matches checkpoint: 11 records")
+    assert third == "1 checkpoint by example.com/desk, the last of 11 records"
+    assert "there are no checkpoints in" in refused(called("verify", journal, "--pub", public(key)), 3)
+    assert "--pub" in refused(called("verify", journal, "--checkpoint", out), 2)
+    assert called("verify", journal, "--checkpoint", out, "--pub", public(key), "--quorum", "1").returncode == 1
+
+
+def test_verify_finds_another_history_that_agrees_with_itself(journal: Path, key: Path, tmp_path: Path) -> None:
+    ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
+    shutil.copy(ROOT / "tests" / "golden" / "runs-1.db", other := tmp_path / "other.db")
+    assert ok_called("verify", other).startswith("self-consistent")
+    done = called("verify", other, "--checkpoint", out, "--pub", public(key))
+    assert done.returncode == 1
+    assert "the first 11 records are not those that example.com/desk signed" in done.stdout
+    assert "inconsistent" in done.stdout
+
+
+def test_verify_believes_no_checkpoint_that_the_pinned_key_has_not_signed(
+    journal: Path, key: Path, tmp_path: Path
+) -> None:
+    ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
+    ok_called("keygen", stranger := tmp_path / "stranger", "--name", "example.com/desk")
+    done = called("verify", journal, "--checkpoint", out, "--pub", public(stranger))
+    assert "none of the keys that are trusted has signed this" in refused(done, 1)
+    out.write_text(out.read_text("utf-8").replace("\n11\n", "\n10\n"), "utf-8")
+    assert "was changed" in refused(called("verify", journal, "--checkpoint", out, "--pub", public(key)), 1)
+    assert "no public key" in refused(called("verify", journal, "--checkpoint", out, "--pub", "nonsense"), 2)
+
+
+def cut(journal: Path, to: int) -> None:
+    """Make a journal again that has only the first records, as somebody could who can write the file."""
+    with sqlite3.connect(journal) as database:
+        leaves = database.execute("SELECT leaf FROM events WHERE position <= ? ORDER BY position", (to,)).fetchall()
+        tree = EMPTY_RANGE.extend(leaf for (leaf,) in leaves)
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("DELETE FROM events WHERE position > ?", (to,))
+        database.execute("UPDATE head SET position = ?, range = ?", (to, tree.to_bytes()))
+    database.close()
+
+
+def test_a_journal_that_was_cut_is_signed_no_more(journal: Path, key: Path) -> None:
+    ok_called("checkpoint", journal, "--key", key)
+    cut(journal, 7)
+    done = called("checkpoint", journal, "--key", key)
+    assert "11 records were signed, the journal has 7" in refused(done, 1)
+    done = called("verify", journal, "--pub", public(key))
+    assert done.returncode == 1
+    assert "example.com/desk signed 11 records, the journal has 7" in done.stdout
+
+
+def test_a_record_is_proved_without_showing_it(journal: Path, key: Path) -> None:
+    note = ok_called("checkpoint", journal, "--key", key)
+    found = one_object(ok_called("prove", journal, "3", "--pub", public(key)))
+    signed = open_checkpoint(str(found["checkpoint"]), read_public_key(public(key)))
+    assert str(signed) == note
+    record = found["record"]
+    assert isinstance(record, dict)
+    parts = [record["header"], record["meta_sha256"], record["facts_sha256"], record["content_sha256"]]
+    leaf = hashlib.sha256(b"\0" + bytes.fromhex("".join(parts))).digest()
+    assert leaf.hex() == found["leaf"]
+    check_inclusion(leaf, 2, signed.checkpoint.size, hashes(found, "proof"), signed.checkpoint.root)
+
+
+def test_growth_is_proved_to_whoever_has_two_checkpoints(journal: Path) -> None:
+    found = one_object(ok_called("prove", journal, "--from", "4", "--to", "9"))
+    check_consistency(4, 9, hashes(found, "proof"), data(found, "old_root"), data(found, "root"))
+
+
+def test_what_is_not_there_is_not_proved(journal: Path, tmp_path: Path, key: Path) -> None:
+    assert "there are 11 records, not 12" in refused(called("prove", journal, "12"), 3)
+    assert "the journal has 11 records, not 12" in refused(called("prove", journal, "1", "--to", "12"), 3)
+    assert "position of a record" in refused(called("prove", journal), 2)
+    shutil.copy(ROOT / "tests" / "golden" / "runs-1.db", other := tmp_path / "other.db")
+    ok_called("checkpoint", other, "--key", key, "--out", out := tmp_path / "kept")
+    done = called("prove", journal, "1", "--pub", public(key), "--checkpoint", out)
+    assert "the journal has 11 records" in refused(done, 3)
+
+
+def test_the_evidence_is_not_written_to(journal: Path, key: Path, tmp_path: Path) -> None:
+    ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
+    before = journal.read_bytes(), out.read_bytes()
+    for command in (("verify", journal), ("prove", journal, "3")):
+        ok_called(*command, "--pub", public(key), "--checkpoint", out)
+    assert (journal.read_bytes(), out.read_bytes()) == before
+    json.loads(ok_called("prove", journal, "--from", "1"))
