@@ -28,6 +28,9 @@ _MODES = ("auto", "native", "tool", "instruction")
 _SUPPORT: Final[tuple[OutputSupport, ...]] = ("none", "without_tools", "with_tools")
 _CALL_IT = f"When everything else is done, call {FINAL_RESULT} with the final output."
 
+HAND_IN: Final = f"Hand in the final output. {_CALL_IT}"
+"""What a model is told of that tool."""
+
 
 def _check_mode(_: object, __: Attribute[str], value: object) -> None:
     if value not in _MODES:
@@ -156,6 +159,22 @@ def choose_mode(agent: str, output: Output, models: Sequence[Model], tools: Sequ
     return output.mode
 
 
+def answer_instructions(mode: str, schema: Mapping[str, Value]) -> str:
+    """What stands in the instructions about an output that is asked for in this mode; empty where nothing does."""
+    return f"Your final answer is {_wanted(schema)}" if mode == "instruction" else ""
+
+
+def answer_wrap_up(mode: str, schema: Mapping[str, Value]) -> str:
+    """What the last request of a run at its limit says, where an output is asked for."""
+    told = f"Call {FINAL_RESULT} now." if mode == "tool" else f"Give the final output now: {_wanted(schema)}"
+    return f"The step limit is reached and no more tools can be called. {told}"
+
+
+def _wanted(schema: Mapping[str, Value]) -> str:
+    fits = json.dumps(schema, ensure_ascii=False)
+    return f"one JSON document that fits this JSON Schema, and nothing else:\n{fits}"
+
+
 @frozen(slots=False, eq=False, repr=False)
 class Answering(Printable):
     """An agent's output with the mode that was chosen for it: what models are told, and how replies are read."""
@@ -166,29 +185,24 @@ class Answering(Printable):
     @cached_property
     def spec(self) -> ToolSpec:
         """The tool by which it is handed in."""
-        told = f"Hand in the final output. {_CALL_IT}"
         if not self.output.strict:
             # Providers do not take strict tools beside everything, so that must be asked for.
-            return ToolSpec(FINAL_RESULT, told, self.output.shape.schema)
-        return ToolSpec(FINAL_RESULT, told, self.output.offered[0], strict=True)
+            return ToolSpec(FINAL_RESULT, HAND_IN, self.output.shape.schema)
+        return ToolSpec(FINAL_RESULT, HAND_IN, self.output.offered[0], strict=True)
 
     @cached_property
     def instructions(self) -> str:
         """What stands in the instructions about it."""
-        if self.mode != "instruction":
-            return ""
-        return f"Your final answer is {self._wanted}"
+        return answer_instructions(self.mode, self.output.shape.schema)
 
     @cached_property
     def wrap_up(self) -> str:
         """What the last request of a run at its limit says."""
-        told = f"Call {FINAL_RESULT} now." if self.mode == "tool" else f"Give the final output now: {self._wanted}"
-        return f"The step limit is reached and no more tools can be called. {told}"
+        return answer_wrap_up(self.mode, self.output.shape.schema)
 
     @cached_property
     def _wanted(self) -> str:
-        schema = json.dumps(self.output.shape.schema, ensure_ascii=False)
-        return f"one JSON document that fits this JSON Schema, and nothing else:\n{schema}"
+        return _wanted(self.output.shape.schema)
 
     def config(self, config: ModelConfig, *, closing: bool) -> ModelConfig:
         """The settings of a request."""

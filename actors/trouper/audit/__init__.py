@@ -4,6 +4,9 @@ from trouper.audit.assert_replay import Drift as Drift
 from trouper.audit.assert_replay import Replayed as Replayed
 from trouper.audit.assert_replay import ReplayFailed as ReplayFailed
 from trouper.audit.assert_replay import assert_replays as assert_replays
+from trouper.audit.chain import AnswerWhy as AnswerWhy
+from trouper.audit.chain import CallWhy as CallWhy
+from trouper.audit.chain import SpendWhy as SpendWhy
 from trouper.audit.jsonl import export_jsonl as export_jsonl
 from trouper.audit.lines import LineOptions as LineOptions
 from trouper.audit.lines import record_line as record_line
@@ -13,3 +16,5 @@ from trouper.audit.replay_report import ReplayProblem as ReplayProblem
 from trouper.audit.replay_report import StreamReplay as StreamReplay
 from trouper.audit.replaying import replay_streams as replay_streams
 from trouper.audit.subjects import Subject as Subject
+from trouper.audit.why import Explainer as Explainer
+from trouper.audit.why import sound as sound

@@ -13,6 +13,7 @@ from trouper.cli.codes import Exit
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
+from trouper.cli.explaining import why
 from trouper.cli.exporting import export
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
@@ -32,8 +33,8 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 
 
 _COMMANDS: Final[Sequence[click.Command]] = [
-    demo, run, send, runs, sessions, show, tail, approvals, approve, deny, rules, resolve, steer, pause, resume, cancel,
-    raise_limit, extend, verify, replay, export, keygen, checkpoint, prove,
+    demo, run, send, runs, sessions, show, why, tail, approvals, approve, deny, rules, resolve, steer, pause, resume,
+    cancel, raise_limit, extend, verify, replay, export, keygen, checkpoint, prove,
 ]  # fmt: skip
 
 

@@ -108,13 +108,18 @@ async def find_run(journal: Journal, given: str) -> str:
     raise UnknownRun(f"there is no run {given} in this journal")
 
 
+def is_call(given: str) -> bool:
+    """Whether a text has the form of a call's id."""
+    return _ACTION.fullmatch(given) is not None
+
+
 def call_id(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
     """The id of a call, as a command line gives it; what cannot be one is refused before any journal is opened.
 
     Raises:
         click.BadParameter: It has not the form of one.
     """
-    if _ACTION.fullmatch(given) is None:
+    if not is_call(given):
         raise click.BadParameter(
             f"{given!r} does not name a call. A call is named by its run and two numbers, RUN/1.0 for example, "
             "as `trouper approvals` and `trouper show` print it."

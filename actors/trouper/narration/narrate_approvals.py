@@ -14,10 +14,19 @@ from trouper.narration.plain import moment
 from trouper.narration.text import call_text, claim, clean, count, who
 from trouper_journal import Erased
 
+_GATES = {
+    "free": "may run",
+    "hook": "is answered by a hook",
+    "recorded": "is answered by the recorded receipt",
+    "simulated": "is simulated",
+}
+
 
 def gate_text(event: ActionPlanned | ActionReplanned, limit: int | None) -> str:
     """Whether a call may run, and by whose leave."""
-    gate = "may run" if event.gate == "free" else "needs a person's approval"
+    gate = _GATES.get(event.gate, "needs a person's approval")
+    if isinstance(event, ActionPlanned) and event.recorded is not None:
+        gate += f" of {clean(event.recorded)}"
     gate += f" ({event.effect.value})"
     if event.grounds.rules:
         gate += f" by standing {' and '.join(f'rule {clean(rule)}' for rule in event.grounds.rules)}"

@@ -1,0 +1,365 @@
+"""One pass over a run's stream: what an auditor needs of it, with where each fact stands."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from attrs import define, field, frozen
+
+from trouper.audit.seen import HookOp, Sent
+from trouper.core import events as ev
+from trouper.core.effects import Effect
+from trouper.core.evolve import evolve
+from trouper.core.hook_ops import Drop, Insert, Replace
+from trouper.core.state import RunState, known
+from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
+from trouper_journal import Erased, Journal, Plain, Record, Value
+
+Outcome: TypeAlias = Literal["open", "ok", "error", "in_doubt", "resolved"]
+"""How a call stands: not over, done as asked, not done, nobody knows, or settled by a person."""
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Entry(Plain):
+    """A record with its event.
+
+    Attributes:
+        record: The record.
+        event: The event; None where this release does not know it.
+    """
+
+    record: Record
+    event: object | None
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Cost(Plain):
+    """Something that was spent, or that may have been.
+
+    Attributes:
+        what: A ``reply``; a request that was ``lost`` and may have been billed, or ``failed``; models that a ``hook``
+            asked; a ``summary`` of the history.
+        entry: The record that says so.
+        index: Number of the model call; None for what belongs to none.
+        model: The model, where it is known.
+        input_tokens: Tokens of the request; None where nobody told.
+        output_tokens: Tokens of the reply; None where nobody told.
+        cached_tokens: Those of the request that the provider had cached.
+        assumed_tokens: What is reckoned with where nobody told.
+        price: Id of the price entry.
+        cost: In nano-units; None where there is no price, or too little is known.
+    """
+
+    what: Literal["reply", "lost", "failed", "hook", "summary"]
+    entry: Entry
+    index: int | None = None
+    model: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int = 0
+    assumed_tokens: int = 0
+    price: str | None = None
+    cost: int | None = None
+
+
+@define(eq=False)
+class Call:
+    """A call of a run, in short.
+
+    Attributes:
+        action: ``<model index>.<call index>``.
+        tool: The tool's name.
+        effect: Its effect class; None while the call was not looked at.
+        position: Position of its plan; while there is none, of the reply that asks for it.
+        arguments: The arguments that would run, or ran; None where they could not be read.
+        erased: Whether they were erased.
+        gate: What stood before it.
+        policy: The policy that said so.
+        rules: The standing rules that stood in for people.
+        approved_by: Who approved it.
+        attempts: How many attempts were started.
+        outcome: How it stands.
+        evidence: What its outcome rests on.
+        text: What the model was told.
+        child: The run that it began; empty for none.
+        started: Position of its first start; 0 for none.
+        settled_by: Who settled a doubt.
+        verdict: What a doubt was settled with.
+    """
+
+    action: str
+    tool: str
+    effect: Effect | None
+    position: int
+    arguments: dict[str, Value] | None = None
+    erased: bool = False
+    gate: str = "free"
+    policy: str = ""
+    rules: tuple[str, ...] = ()
+    approved_by: tuple[ev.Principal | None, ...] = ()
+    attempts: int = 0
+    outcome: Outcome = "open"
+    evidence: str = ""
+    text: str | Erased = ""
+    child: str = ""
+    started: int = 0
+    settled_by: ev.Principal | None = None
+    verdict: str | None = None
+
+    @property
+    def index(self) -> int:
+        """Number of the model call whose reply asked for it."""
+        return int(self.action.partition(".")[0])
+
+
+@define(eq=False)
+class Trace:
+    """A run, read to its end.
+
+    Attributes:
+        run: Its id.
+        state: How it stands, or stood at the first record that cannot be folded.
+        unread: What stopped the reading, in words; None where all was read.
+        last: Position of the last record that was read.
+        focus: Number of the model call that is asked about.
+        about_run: What concerns the run as a whole: who asked for it, took it up, paused or raised it, how it ended.
+        about_call: What concerns the model call in focus, and the calls of its reply.
+        sent: The attempts at the model call in focus.
+        calls: All calls by name, in short.
+        costs: All that was spent.
+        limits: What was refused, warned of and raised.
+        gone: Ids of its messages of which something was erased.
+    """
+
+    run: str
+    state: RunState
+    focus: int | None = None
+    unread: str | None = None
+    last: int = 0
+    about_run: list[Entry] = field(factory=list)
+    about_call: list[Entry] = field(factory=list)
+    sent: list[Sent] = field(factory=list)
+    calls: dict[str, Call] = field(factory=dict)
+    costs: list[Cost] = field(factory=list)
+    limits: list[Entry] = field(factory=list)
+    gone: set[str] = field(factory=set)
+    _ops: tuple[HookOp, ...] = ()
+    _current: int = -1
+
+    @property
+    def focus_index(self) -> int:
+        """Number of the model call in focus."""
+        return max(0, self._current) if self.focus is None else self.focus
+
+    def add(self, entry: Entry) -> None:
+        """One record on."""
+        event = entry.event
+        self._note_request(entry, event)
+        self._note_about(entry, event)
+        self._note_call(entry, event)
+        self._note_cost(entry, event)
+        self._note_gone(event)
+        if isinstance(event, ev.HookApplied) and not event.overtaken and not event.failed:
+            self._note_ops(entry, event)
+        self.state = evolve(self.state, event)
+        self.last = entry.record.position
+
+    # ---- the model call in focus
+
+    def _looks_at(self, index: int) -> bool:
+        """Whether a model call is asked about; where none is named, the last one is."""
+        if self.focus is not None:
+            return index == self.focus
+        if index > self._current:
+            self._current = index
+            self.about_call.clear()
+            self.sent.clear()
+        return index == self._current
+
+    def _note_request(self, entry: Entry, event: object) -> None:
+        match event:
+            case ev.ModelRequested() if self._looks_at(event.index):
+                sent = Sent(
+                    self.state, self._ops, event.attempt, event.closing, event.model, event.digest, entry.record
+                )
+                self.sent.append(sent)
+            case ev.ModelResponded(attempt=0) if self._looks_at(event.index):
+                self.sent.append(Sent(self.state, self._ops, 0, self.state.closing, "", b"", None))
+
+    def _note_ops(self, entry: Entry, event: ev.HookApplied) -> None:
+        self._ops += tuple(
+            HookOp(op, done.hook, entry.record.position)
+            for done in known(event.done, ())
+            for op in done.ops
+            if isinstance(op, Drop | Insert | Replace)
+        )
+
+    def _note_about(self, entry: Entry, event: object) -> None:
+        if isinstance(event, _ABOUT_RUN):
+            self.about_run.append(entry)
+        if isinstance(event, _LIMITS):
+            self.limits.append(entry)
+        index = _index_of(event)
+        if index is not None and self._looks_at(index):
+            self.about_call.append(entry)
+
+    # ---- calls
+
+    def _note_call(self, entry: Entry, event: object) -> None:
+        if isinstance(event, ev.ActionPlanned):
+            self.calls[event.action] = Call(
+                event.action,
+                event.tool,
+                event.effect,
+                entry.record.position,
+                known(event.arguments, None),
+                isinstance(event.arguments, Erased),
+                event.gate,
+                event.grounds.policy,
+                event.grounds.rules,
+            )
+            return
+        name = getattr(event, "action", None)
+        call = self.calls.get(name) if isinstance(name, str) else None
+        if call is not None:
+            _change_call(call, event, entry.record.position)
+
+    # ---- spending
+
+    def _note_cost(self, entry: Entry, event: object) -> None:
+        match event:
+            case ev.ModelResponded() if event.attempt > 0:
+                told = (event.input_tokens, event.output_tokens, event.cached_tokens or 0, event.assumed_tokens)
+                cost = Cost("reply", entry, event.index, event.model or "", *told, event.price, event.cost)
+            case ev.ModelLost():
+                held = self.state.budget.reserve
+                tokens, sum_held = (0, None) if held is None else (held.tokens, held.cost)
+                cost = Cost("lost", entry, event.index, assumed_tokens=tokens, cost=sum_held)
+            case ev.ModelFailed():
+                cost = Cost("failed", entry, event.index, cost=0)
+            case ev.HookApplied() if event.model_calls:
+                tokens_of = (event.input_tokens, event.output_tokens)
+                cost = Cost("hook", entry, None, "", *tokens_of, cost=None if event.unpriced else event.cost)
+            case ev.ContextCompacted() if event.attempt > 0:
+                tokens_told = (event.input_tokens, event.output_tokens)
+                cost = Cost("summary", entry, None, event.model or "", *tokens_told, cost=event.cost)
+            case ev.SummaryFailed() if event.reason != "error":
+                cost = Cost("lost", entry)
+            case _:
+                return
+        self.costs.append(cost)
+
+    # ---- what was erased
+
+    def _note_gone(self, event: object) -> None:
+        match event:
+            case ev.RunSubmitted(input=Erased()):
+                self.gone.add(f"{self.run}/input")
+            case ev.ModelResponded() if isinstance(event.text, Erased) or isinstance(event.calls, Erased):
+                self.gone.add(f"{self.run}/{event.index}")
+            case ev.ActionReceipted(text=Erased()) | ev.ActionUnresolved(text=Erased()):
+                self.gone.add(f"{self.run}/{event.action}")
+            case ev.BudgetWarned(text=Erased()):
+                self.gone.add(f"{self.run}/budget-{self.state.version + 1}")
+            case ev.OutputRejected(text=Erased()):
+                self.gone.add(f"{self.run}/{event.index}.check")
+            case ev.ContextCompacted(summary=Erased()):
+                self.gone.add(f"{self.run}/summary")
+
+
+def _change_call(call: Call, event: object, position: int) -> None:
+    match event:
+        case ev.ActionReplanned():
+            call.gate, call.policy, call.rules = event.gate, event.grounds.policy, event.grounds.rules
+            call.approved_by = ()
+        case ev.ApprovalDecided(decision="approve"):
+            call.approved_by = (*call.approved_by, known(event.by, None))
+            edited = known(event.arguments, None)
+            if edited is not None:
+                call.arguments = edited
+        case ev.ActionStarted():
+            call.attempts += 1
+            call.started = call.started or position
+        case ev.ActionReceipted():
+            call.outcome, call.evidence, call.text = event.outcome, event.evidence, event.text
+        case ev.ActionUnresolved():
+            call.outcome, call.text = "in_doubt", event.text
+        case ev.ActionResolved():
+            call.verdict, call.settled_by = event.verdict, known(event.by, None)
+            call.outcome = "open" if event.verdict == "run_again" else "resolved"
+        case ev.ChildStarted():
+            call.child = event.run
+
+
+_ABOUT_RUN = (
+    ev.RunSubmitted,
+    ev.TurnGiven,
+    ev.ContextCompacted,
+    ev.RunStarted,
+    ev.DefinitionAdopted,
+    ev.PauseRequested,
+    ev.ResumeRequested,
+    ev.CancelRequested,
+    ev.DeadlinePassed,
+    ev.DeadlineExtended,
+    ev.BudgetRaised,
+    ev.StateRefused,
+    ev.RunSucceeded,
+    ev.RunFailed,
+    ev.RunCancelled,
+)
+_LIMITS = (ev.BudgetRefused, ev.BudgetWarned, ev.BudgetRaised)
+
+
+def read_entry(journal: Journal, record: Record) -> Entry:
+    """A record with its event, where this release knows it."""
+    try:
+        return Entry(record, journal.registry.decode(record))
+    except (UnknownEvent, JournalCorrupt):
+        return Entry(record, None)
+
+
+def _index_of(event: object) -> int | None:
+    """Number of the model call that an event is about; None where it is about none."""
+    match event:
+        case ev.RunSubmitted() | ev.RunStarted():
+            return None
+        case ev.HookApplied():
+            return _leading(event.subject)
+        case ev.StateChanged(source="action"):
+            return _leading(event.name)
+    index = getattr(event, "index", None)
+    if isinstance(index, int):
+        return index
+    name = getattr(event, "action", None)
+    return _leading(name) if isinstance(name, str) else None
+
+
+def _leading(name: str) -> int | None:
+    number = name.partition(".")[0]
+    return int(number) if number.isdecimal() else None
+
+
+async def read_trace(journal: Journal, run: str, focus: int | None = None) -> Trace:
+    """Read a run.
+
+    Args:
+        journal: The journal, opened with `trouper.REGISTRY`.
+        run: The run's id.
+        focus: Number of the model call that is asked about; None for the last.
+
+    Raises:
+        UnknownRun: There is none of that id.
+        JournalError: The journal cannot be read.
+    """
+    trace = Trace(run, RunState(run), focus)
+    async for record in journal.read(f"run/{run}"):
+        try:
+            event = journal.registry.decode(record)
+        except (UnknownEvent, JournalCorrupt) as error:
+            trace.unread = str(error)
+            break
+        trace.add(Entry(record, event))
+    if trace.last == 0 and trace.unread is None:
+        raise UnknownRun(f"there is no run {run} in this journal")
+    return trace

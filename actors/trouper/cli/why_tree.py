@@ -1,0 +1,393 @@
+"""Explanations as trees for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+from rich.text import Text
+from rich.tree import Tree
+
+from trouper.audit.chain import AnswerWhy, Binding, CallWhy, ModelWhy, OriginWhy, RuleWhy, SpendWhy
+from trouper.audit.definitions import Standing
+from trouper.audit.seen import Check, LeftOut, Request, Seen
+from trouper.audit.trace import Call, Cost, Entry
+from trouper.cli.output import styled
+from trouper.cli.timeline import STYLES, label_text
+from trouper.core.conversation import AI, Message, ToolMessage
+from trouper.core.conversation import text as text_of
+from trouper.core.events import ModelRequested, RunSubmitted
+from trouper.narration.line import ERASED_TEXT, Line
+from trouper.narration.narrate import Narrator
+from trouper.narration.plain import moment
+from trouper.narration.spending import money, spent_text
+from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text, who
+from trouper_journal import Erased
+
+SHOWN = 20
+"""Messages of a request that are shown unless everything was asked for: the first, and the newest."""
+
+_OUTCOMES = {
+    "open": ("not over", "yellow"),
+    "ok": ("done", "green"),
+    "error": ("without success", "red"),
+    "in_doubt": ("in doubt", "yellow"),
+    "resolved": ("settled by a person", "green"),
+}
+_BINDINGS: dict[Binding, tuple[str, str]] = {
+    "matches": (
+        "what was approved or let through is this call: its digest, computed anew, is the recorded one",
+        "green",
+    ),
+    "differs": ("the recorded digest is NOT that of this call", "bold red"),
+    "erased": ("the call's digest cannot be computed anew: its content was erased", "yellow"),
+    "none": ("the call never got as far as having a digest", "dim"),
+}
+_DOCUMENTS: dict[Standing, tuple[str, str]] = {
+    "matches": ("its document is in the journal, and is the one that the digest names", "dim"),
+    "differs": ("its document is NOT the one that the digest names", "bold red"),
+    "missing": ("its document is not in the journal", "bold red"),
+    "erased": ("its document was erased", "yellow"),
+}
+_ORIGINS = {
+    "instructions": "instructions",
+    "summary": "summary of what was dropped",
+    "input": "what was asked",
+    "reply": "reply",
+    "result": "result",
+    "signal": "said meanwhile",
+    "check": "what was wrong with an answer",
+    "again": "asked again after a refusal",
+    "budget": "what is running out",
+    "hook": "inserted",
+    "wrap_up": "the word to come to an end",
+}
+
+
+@frozen
+class Planter:
+    """Makes trees.
+
+    Attributes:
+        full: Whether nothing is shortened or left out.
+    """
+
+    full: bool = False
+
+    @property
+    def _limit(self) -> int | None:
+        return None if self.full else CUT
+
+    # ---- what is explained
+
+    def call(self, why: CallWhy) -> Tree:
+        """A call."""
+        outcome, style = _OUTCOMES[why.call.outcome]
+        effect = "" if why.call.effect is None else f", {why.call.effect.value}"
+        tree = Tree(
+            Text.assemble("call ", (clean(why.id), "bold"), f" {self._call_text(why.call)}{effect}  ", (outcome, style))
+        )
+        self._entries(tree, "what happened", why.facts)
+        allowed = tree.add(styled(*_BINDINGS[why.binding]))
+        for rule in why.rules:
+            self._rule(allowed, rule)
+        if why.told is not None:
+            tree.add(self._message("the model was told", why.told))
+        self._model(tree, why.model, why)
+        self._origin(tree, why.origin)
+        if why.child is not None:
+            self._answer(tree.add(self._below_head(why.child)), why.child)
+        return tree
+
+    def answer(self, why: AnswerWhy) -> Tree:
+        """An answer."""
+        tree = Tree(self._below_head(why))
+        self._answer(tree, why)
+        return tree
+
+    def spend(self, why: SpendWhy) -> Tree:
+        """What was spent."""
+        tree = Tree(Text.assemble("run ", (clean(why.run), "bold"), f" spent {spent_text(why.spent)}"))
+        self._spend(tree, why)
+        return tree
+
+    # ---- answers
+
+    def _below_head(self, why: AnswerWhy) -> Text:
+        agent = clean(why.origin.agent or "?")
+        head = Text.assemble(f"run of {agent} ", (clean(why.run), "bold"), "  ", label_text(why.origin.label))
+        if why.output is not None:
+            head.append(f"  {value_text(why.output, self._limit)}")
+        return head
+
+    def _answer(self, tree: Tree, why: AnswerWhy) -> None:
+        if why.source is not None:
+            tree.add(styled(f"its output is the result of call {clean(why.source)}"))
+        self._model(tree, why.model, None)
+        if why.calls:
+            calls = tree.add(styled(f"it rests on {count(len(why.calls), 'call')}"))
+            below = {child.run: child for child in why.children}
+            for call in why.calls:
+                branch = calls.add(self._call_line(why.run, call))
+                child = below.get(call.child)
+                if child is not None:
+                    self._answer(branch.add(self._below_head(child)), child)
+        self._origin(tree, why.origin)
+
+    def _call_line(self, run: str, call: Call) -> Text:
+        outcome, style = _OUTCOMES[call.outcome]
+        told = "" if call.outcome == "open" else f": {_said(call.text, self._limit)}"
+        line = Text.assemble(f"{clean(run)}/{call.action} {self._call_text(call)}  ", (outcome, style), told)
+        for part in _leave(call):
+            line.append(f"  {part}", "dim")
+        return line
+
+    def _call_text(self, call: Call) -> str:
+        return (
+            f"{clean(call.tool)}({ERASED_TEXT})" if call.erased else call_text(call.tool, call.arguments, self._limit)
+        )
+
+    # ---- model calls
+
+    def _model(self, tree: Tree, model: ModelWhy, why: CallWhy | None) -> None:
+        if model.taken_over:
+            branch = tree.add(
+                styled(f"asked for by reply {model.index}, taken over from run {clean(model.taken_over)}")
+            )
+        elif why is not None:
+            branch = tree.add(styled(f"asked for by the model's reply {model.index}"))
+        else:
+            branch = tree.add(styled(f"the last model call, {model.index}"))
+        if why is not None and why.asked is not None:
+            asked = f"{clean(why.asked.name)}({self._raw(why.asked.arguments)})"
+            branch.add(styled(f"as the model wrote it: {asked}", STYLES["model"]))
+        narrator = Narrator(self._limit)
+        requests = {each.record.position: each for each in model.requests if each.record is not None}
+        for request in model.requests:
+            if request.record is None:
+                self._request(branch, request, "a hook answered: no model was asked. It would have seen")
+        for entry in model.facts:
+            line = self._fact(narrator, entry)
+            if isinstance(entry.event, ModelRequested) and entry.record.position in requests:
+                self._request(branch, requests[entry.record.position], line)
+            else:
+                branch.add(line)
+
+    def _request(self, tree: Tree, request: Request, head: Text | str) -> None:
+        branch = tree.add(head)
+        if request.check is not None:
+            for line in _check_lines(request.check):
+                branch.add(line)
+        model = request.model.get("model")
+        if isinstance(model, str):
+            settings = f", {value_text(request.settings, self._limit)}" if request.settings else ""
+            branch.add(styled(f"model {clean(model)}{settings}", "dim"))
+        messages = branch.add(styled(f"the model saw {count(len(request.messages), 'message')}"))
+        if not request.exact:
+            messages.add(styled("the schema in the instructions is shown in normal form, not to the letter", "yellow"))
+        self._seen(messages, request.messages)
+        for left in request.left_out:
+            messages.add(self._left_out(left))
+        if request.tools:
+            names = ", ".join(clean(tool.name) for tool in request.tools)
+            branch.add(styled(f"tools offered: {names}", "dim"))
+
+    def _seen(self, tree: Tree, messages: Sequence[Seen]) -> None:
+        left = 0 if self.full else max(0, len(messages) - SHOWN)
+        for place, seen in enumerate(messages):
+            if left and place == 1:
+                tree.add(styled(f"… {count(left, 'message')} more; --full shows all", "dim"))
+            if left and 0 < place <= left:
+                continue
+            branch = tree.add(self._seen_line(seen))
+            if seen.original is not None:
+                branch.add(self._message("the record has in its place", seen.original))
+
+    def _seen_line(self, seen: Seen) -> Text:
+        what = _ORIGINS[seen.origin]
+        if seen.hook is not None:
+            verb = "" if seen.original is None else ", replaced"
+            what = f"{what}{verb} by hook {clean(seen.hook.hook)}, position {seen.hook.position}"
+        if seen.message is None:
+            return styled(f"{what}: {ERASED_TEXT}", "yellow")
+        line = self._message(what, seen.message)
+        if seen.erased:
+            line.append(f" {ERASED_TEXT}", "yellow")
+        if seen.run:
+            line.append(f"  {clean(seen.message.id)}", "dim")
+        return line
+
+    def _left_out(self, left: LeftOut) -> Text:
+        by = "" if left.hook is None else f" by hook {clean(left.hook.hook)}, position {left.hook.position}"
+        return self._message(f"NOT shown to the model, dropped{by}", left.message, "yellow")
+
+    def _message(self, what: str, message: Message, style: str = "") -> Text:
+        speaker = f"{message.role} {clean(message.name)}" if isinstance(message, ToolMessage) else message.role
+        line = Text.assemble((f"{speaker} ", "bold"), (f"({what}) ", "dim"))
+        parts = [self._text(text_of(message.content))] if message.content is not None else []
+        if isinstance(message, AI):
+            parts += [f"refuses: {self._text(message.refusal)}"] if message.refusal else []
+            parts += [f"wants {clean(call.name)}({self._raw(call.arguments)})" for call in message.tool_calls]
+        line.append(", ".join(parts) or "nothing", style or None)
+        return line
+
+    def _text(self, text: str) -> str:
+        # To the letter, where everything was asked for: a text of many lines is read as one.
+        if self.full and "\n" in text:
+            return f"\n{clean(text, keep=chr(10) + chr(9))}"
+        return quoted(text, self._limit)
+
+    def _raw(self, text: str) -> str:
+        return clean(text if self._limit is None or len(text) <= self._limit else f"{text[: self._limit]}…")
+
+    # ---- origins
+
+    def _origin(self, tree: Tree, origin: OriginWhy) -> None:
+        if origin.unread is not None:
+            tree.add(styled(f"the run could not be read to its end: {clean(origin.unread)}", "bold red"))
+        branch = tree.add(Text.assemble("because of run ", (clean(origin.run), "bold"), f" of {clean(origin.agent)}"))
+        narrator = Narrator(self._limit)
+        if origin.submitted is not None:
+            line = self._fact(narrator, origin.submitted)
+            if origin.submitted.record.key:
+                line.append(f"  key {clean(origin.submitted.record.key)}", "dim")
+            branch.add(line)
+        for entry in origin.session:
+            branch.add(self._fact(Narrator(self._limit), entry))
+        if origin.fork_of:
+            event = None if origin.submitted is None else origin.submitted.event
+            fork = event.fork if isinstance(event, RunSubmitted) else None
+            at = "" if fork is None else f" up to its event {fork.version}; new writes: {fork.writes}"
+            branch.add(styled(f"a fork of run {clean(origin.fork_of)}{at}"))
+        self._definition(branch, origin)
+        for entry in origin.facts:
+            branch.add(self._fact(narrator, entry))
+        if origin.caller is not None:
+            branch.add(self.call(origin.caller))
+
+    def _definition(self, tree: Tree, origin: OriginWhy) -> None:
+        document = origin.document
+        if not document.digest:
+            return
+        good = {"matches": "its document is in the journal, and is the one that the digest names"}
+        told = good.get(
+            document.standing, f"its document {document.standing}" if document.standing == "differs" else ""
+        )
+        told = told or f"its document is {document.standing}"
+        style = "dim" if document.standing == "matches" else "bold red"
+        tree.add(styled(f"definition {clean(document.digest[:12])}: {told}", style))
+
+    def _rule(self, tree: Tree, rule: RuleWhy) -> None:
+        branch = tree.add(styled(f"standing rule {clean(rule.rule)} stood in for people"))
+        narrator = Narrator(self._limit)
+        for entry in (rule.added, rule.revoked):
+            if entry is not None:
+                branch.add(self._fact(narrator, entry))
+        if rule.added is None:
+            branch.add(styled("who made it is not in this journal", "bold red"))
+
+    # ---- spending
+
+    def _spend(self, tree: Tree, why: SpendWhy) -> None:
+        costs = tree.add(styled(f"by itself: {spent_text(why.own)}"))
+        for cost in why.costs:
+            costs.add(_cost_text(cost))
+        if why.calls:
+            calls = tree.add(styled(f"{count(len(why.calls), 'call')} started"))
+            for call in why.calls:
+                calls.add(self._call_line(why.run, call))
+        self._entries(tree, "limits", why.facts)
+        for child in why.children:
+            head = Text.assemble(
+                f"below: run of {clean(child.origin.agent)} ",
+                (clean(child.run), "bold"),
+                f" spent {spent_text(child.spent)}",
+            )
+            self._spend(tree.add(head), child)
+        self._origin(tree, why.origin)
+
+    # ---- facts
+
+    def _entries(self, tree: Tree, head: str, entries: Iterable[Entry]) -> None:
+        listed = list(entries)
+        if not listed:
+            return
+        narrator = Narrator(self._limit)
+        branch = tree.add(styled(head))
+        for entry in listed:
+            branch.add(self._fact(narrator, entry))
+
+    def _fact(self, narrator: Narrator, entry: Entry) -> Text:
+        line: Line = narrator.tell(entry.record, entry.event)
+        place = f"{moment(entry.record.recorded_at)[:23]}Z #{entry.record.position}  "
+        return Text.assemble((place, "dim"), (f"{line.who} ", "bold"), (line.text, STYLES[line.style]))
+
+
+def _check_lines(check: Check) -> Iterable[Text]:
+    match check.digest:
+        case "matches":
+            short = check.recorded.hex()[:12]
+            yield styled(
+                f"request digest {short}: computed anew over what is shown here, it is the recorded one", "green"
+            )
+        case "differs":
+            digests = f"recorded {check.recorded.hex()}, computed anew {check.recomputed.hex()}"
+            yield styled(f"the request digest DIFFERS: {digests}", "bold red")
+        case _:
+            yield styled("the request digest cannot be computed anew: content was erased", "yellow")
+    if check.history is not None:
+        yield styled(f"the history before the run is NOT what it was: {clean(check.history)}", "bold red")
+    if check.definition != "matches":
+        told, style = _DOCUMENTS[check.definition]
+        yield styled(f"the definition that instructions and tools are shown from: {told}", style)
+
+
+def _said(text: str | Erased, limit: int | None) -> str:
+    return ERASED_TEXT if isinstance(text, Erased) else quoted(text, limit)
+
+
+def _leave(call: Call) -> Iterable[str]:
+    """By whose leave, and how often."""
+    if call.gate != "free":
+        yield f"gate: {call.gate}"
+    if call.policy:
+        yield f"policy: {clean(call.policy)}"
+    for rule in call.rules:
+        yield f"standing rule {clean(rule)}"
+    if call.approved_by:
+        yield f"approved by {', '.join(who(by) for by in call.approved_by)}"
+    if call.attempts > 1:
+        yield f"{call.attempts} attempts"
+    if call.verdict:
+        yield f"{who(call.settled_by)} settled it: {call.verdict}"
+
+
+_SPENT_ON = {
+    "reply": "reply",
+    "lost": "a lost request, which may have been billed",
+    "failed": "a failed request",
+    "hook": "models that hooks asked",
+    "summary": "a summary of the history",
+}
+
+
+def _cost_text(cost: Cost) -> Text:
+    tokens = [
+        f"{number:,} {direction}"
+        for direction, number in (("in", cost.input_tokens), ("out", cost.output_tokens))
+        if number is not None
+    ]
+    parts = [f"tokens: {', '.join(tokens)}"] if tokens else []
+    if cost.assumed_tokens:
+        parts.append(f"about {cost.assumed_tokens:,} tokens reckoned with")
+    if cost.cost:
+        parts.append(f"cost {money(cost.cost)}")
+    if cost.price:
+        parts.append(f"price {clean(cost.price)}")
+    if cost.model:
+        parts.append(f"model {clean(cost.model)}")
+    record = cost.entry.record
+    place = f"{moment(record.recorded_at)[:23]}Z #{record.position}  "
+    number = "" if cost.index is None else f" (model call {cost.index})"
+    told = ", ".join(parts) or ("nothing is owed for it" if cost.what == "failed" else "nobody told what it took")
+    return Text.assemble((place, "dim"), (f"{_SPENT_ON[cost.what]}{number}", "bold"), f": {told}")

@@ -1,0 +1,155 @@
+"""``trouper why``: what people and programs are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+from tests.audit.tampering import OF_STREAM, tampered
+from tests.cli.program import JsonObject, called, complaint, ok_called, one_object
+from tests.golden.found import described, run_of
+
+from trouper import REGISTRY, Human, Message
+from trouper.core import events as ev
+from trouper_journal import Journal
+
+RUNS = Path("runs-1.db")
+
+
+def asked(what: str) -> str:
+    """The golden run with that input."""
+    return run_of(RUNS, what)
+
+
+def inner(found: JsonObject, *path: str | int) -> object:
+    """What stands in a JSON object."""
+    value: object = found
+    for step in path:
+        value = cast("dict[str | int, object]", value)[step]
+    return value
+
+
+def test_people_read_the_whole_chain(golden_runs: Path) -> None:
+    run = asked("refund 300")
+    shown = ok_called("why", golden_runs, f"{run[:24]}/0.0")
+    for told in (
+        f'call {run}/0.0 refund(order="R-3", amount=300), idempotent_write  done',
+        'otto approves 0.0 refund: "order checked"',
+        "ida approves 0.0 refund",
+        "computed anew, is the recorded one",
+        'as the model wrote it: refund({"order": "R-3", "amount": 300})',
+        'human (what was asked) "refund 300"',
+        "tools offered: refund, send",
+        'maria asks treasurer: "refund 300"  (asserted, api)  key submit:refund 300',
+    ):
+        assert told in shown
+    answer = ok_called("why", golden_runs, run)
+    assert answer.startswith(f"run of treasurer {run}  succeeded")
+    assert "approved by otto, ida" in answer
+
+
+def test_evidence_is_not_touched(golden_runs: Path) -> None:
+    before, folder = golden_runs.read_bytes(), sorted(golden_runs.parent.iterdir())
+    golden_runs.chmod(0o400)
+    ok_called("why", golden_runs, asked("refund 300"))
+    assert (golden_runs.read_bytes(), sorted(golden_runs.parent.iterdir())) == (before, folder)
+
+
+def test_programs_read_the_same(golden_runs: Path) -> None:
+    run = asked("refund 300")
+    found = one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))
+    assert (found["kind"], found["action"], found["outcome"], found["binding"]) == (
+        "call",
+        f"{run}/0.0",
+        "ok",
+        "matches",
+    )
+    assert inner(found, "model_call", "requests", 0, "check", "digest") == "matches"
+    assert inner(found, "model_call", "requests", 0, "messages", 0, "message", "content") == "refund 300"
+    assert inner(found, "origin", "submitted", "key") == "submit:refund 300"
+    assert inner(found, "origin", "definition", "document", "contract", "name") == "treasurer"
+    answer = one_object(ok_called("why", golden_runs, run, "--json"))
+    assert (answer["kind"], answer["label"]) == ("answer", "succeeded")
+    spend = one_object(ok_called("why", golden_runs, "--spend", run, "--json"))
+    assert (spend["kind"], inner(spend, "own", "input_tokens")) == ("spend", 20)
+
+
+def test_everything_in_a_journal_can_be_explained_to_people_and_programs(golden_runs: Path) -> None:
+    for run in described("runs-1")["runs"]:
+        for arguments in ((run,), ("--spend", run), (run, "--full")):
+            assert run in ok_called("why", golden_runs, *arguments)
+            if "--full" not in arguments:
+                assert one_object(ok_called("why", golden_runs, *arguments, "--json"))["run"] == run
+
+
+def test_a_digest_that_differs_is_shown_and_is_exit_code_1(golden_runs: Path) -> None:
+    run = asked("refund 300")
+    change = f"UPDATE events SET content = reworded(content, ?, ?) WHERE type = 'run.submitted' AND {OF_STREAM}"
+    assert tampered(golden_runs, change, b"refund 300", b"refund 301", f"run/{run}") == 1
+    done = called("why", golden_runs, f"{run}/0.0")
+    assert done.returncode == 1
+    assert "the request digest DIFFERS: recorded " in done.stdout
+    assert one_object(called("why", golden_runs, run, "--json").stdout)["run"] == run
+
+
+def test_erased_content_is_called_that(golden_runs: Path) -> None:
+    run = asked("delegate")
+    assert tampered(golden_runs, f"UPDATE events SET key_id = 'k' WHERE content <> '' AND {OF_STREAM}", f"run/{run}")
+    shown = ok_called("why", golden_runs, f"{run}/0.0")
+    assert "researcher([erased])" in shown
+    assert "[erased]" in ok_called("why", golden_runs, run)
+    found = one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))
+    assert (found["arguments"], found["binding"]) == ({"$erased": True}, "erased")
+
+
+EVIL = "\x1b[2J\u202egpj\n# approved"
+
+
+async def write_run(path: Path, messages: Sequence[Message]) -> None:
+    """A run of somebody who means no good."""
+    async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("tests") as fence:
+        events = [
+            ev.RunSubmitted(EVIL, input=tuple(messages), salt=b"s", by=ev.Principal(EVIL)),
+            ev.RunStarted(EVIL, "", "", 1, ev.Limits(3)),
+            ev.ModelRequested(0, 1, b"d"),
+            ev.ModelResponded(0, 1, "stop", text=EVIL, calls=(ev.AskedCall(EVIL, EVIL),), model=EVIL),
+            ev.RunFailed("model", EVIL),
+        ]
+        await journal.append("run/X", events, fence=fence)
+
+
+def test_hostile_words_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    trio.run(write_run, tmp_path / "j.db", [Human("m", EVIL)])
+    for arguments in (("X",), ("X/0.0",), ("--spend", "X"), ("X", "--full")):
+        shown = called("why", tmp_path / "j.db", *arguments).stdout
+        assert "X" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+
+
+def test_long_conversations_are_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
+    trio.run(write_run, tmp_path / "j.db", [Human(f"m{number}", f"word {number}\nand more") for number in range(30)])
+    shown = called("why", tmp_path / "j.db", "X").stdout
+    assert "10 messages more; --full shows all" in shown
+    assert ('"word 0\\nand more"' in shown, "word 5" in shown, "word 29" in shown) == (True, False, True)
+    full = called("why", tmp_path / "j.db", "X", "--full").stdout
+    assert all(f"word {number}\n" in full for number in range(30))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("nobody",), 3, "there is no run nobody"),
+        (("RUN/9.0",), 3, "has no call 9.0; it has 0.0"),
+        (("--spend", "RUN/0.0"), 2, "--spend explains what a run has spent"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line(
+    golden_runs: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    done = called("why", golden_runs, *(each.replace("RUN", asked("refund 300")) for each in arguments))
+    assert done.returncode == code
+    assert told in complaint(done)
