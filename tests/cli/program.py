@@ -13,7 +13,10 @@ from io import StringIO
 from pathlib import Path
 from typing import IO, Self
 
+from tests.cli.schemas import check_json
+
 from trouper.cli import main
+from trouper.cli.codes import Exit
 
 ROOT = Path(__file__).parents[2]
 AGENTS = Path(__file__).parent / "agents.py"
@@ -37,7 +40,7 @@ def trouper(
     *arguments: str | Path, cwd: Path | None = None, stdin: str = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the program to its end."""
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "trouper.cli", *map(str, arguments)],
         input=stdin,
         capture_output=True,
@@ -47,6 +50,7 @@ def trouper(
         env=environment(**(env or {})),
         check=False,
     )
+    return _checked(list(map(str, arguments)), done)
 
 
 def called(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -59,7 +63,14 @@ def called(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         except SystemExit as exited:
             code = exited.code
     assert isinstance(code, int)
-    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())
+    return _checked(given, subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue()))
+
+
+def _checked(arguments: list[str], done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Whatever a test is about: what a program gets has the documented form."""
+    if done.returncode in {Exit.OK, Exit.BAD}:
+        check_json(arguments, done.stdout)
+    return done
 
 
 def ok_called(*arguments: str | Path) -> str:

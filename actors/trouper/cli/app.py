@@ -15,6 +15,7 @@ from trouper.cli.demo import demo
 from trouper.cli.driving import run
 from trouper.cli.explaining import why
 from trouper.cli.exporting import export
+from trouper.cli.json_schemas import schema
 from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
 from trouper.cli.raising import raise_limit
@@ -33,8 +34,18 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 
 
 _COMMANDS: Final[Sequence[click.Command]] = [
-    demo, run, send, runs, sessions, show, why, tail, approvals, approve, deny, rules, resolve, steer, pause, resume,
-    cancel, raise_limit, extend, verify, replay, export, keygen, checkpoint, prove,
+    # to ask
+    demo, run, send,
+    # to look
+    runs, sessions, show, why, tail, approvals,
+    # to decide
+    approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
+    # to check
+    verify, replay,
+    # to hand on
+    export, keygen, checkpoint, prove,
+    # for programs
+    schema,
 ]  # fmt: skip
 
 
