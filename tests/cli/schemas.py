@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from trouper.cli.json_schemas import schema_of
 
@@ -19,7 +20,7 @@ def check_json(arguments: Sequence[str], text: str) -> None:
     if "--json" not in arguments or (verb == "export" and "--out" not in arguments):
         return
     for line in text.splitlines():
-        error = next(_validator(verb).iter_errors(json.loads(line)), None)
+        error = best_match(_validator(verb).iter_errors(json.loads(line)))
         assert error is None, f"{verb} --json: {error.json_path}: {error.message[:300]} in {line[:2000]}"
 
 

@@ -40,7 +40,13 @@ def test_commands_that_have_one_are_listed_and_others_are_not_found() -> None:
 
 
 def test_a_field_that_no_schema_names_would_be_noticed() -> None:
-    line: dict[str, object] = {"run": "r", "agent": "a", "parent": None, "label": None, "asked_at": "2027-01-31T12:00:00.000000Z"}
+    line: dict[str, object] = {
+        "run": "r",
+        "agent": "a",
+        "parent": None,
+        "label": None,
+        "asked_at": "2027-01-31T12:00:00.000000Z",
+    }
     line |= {"events": 1, "position": 1, "wake_at": None}
     check_json(["runs", "--json"], json.dumps(line))
     with pytest.raises(AssertionError, match="surprise"):

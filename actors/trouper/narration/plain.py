@@ -32,6 +32,8 @@ def plain(value: object) -> object:
     for their names.
     """
     match value:
+        case Erased():
+            return {"$erased": True}
         case Enum():
             return value.value
         case None | bool() | int() | str():
@@ -40,8 +42,6 @@ def plain(value: object) -> object:
             return value if math.isfinite(value) else str(value)
         case bytes():
             return {"$bytes": base64.b64encode(value).decode()}
-        case Erased():
-            return {"$erased": True}
         case Mapping():
             return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
