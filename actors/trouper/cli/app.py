@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from trouper.cli.codes import Exit
+from trouper.cli.copying import backup
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
@@ -43,7 +44,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to check
     verify, replay,
     # to hand on
-    export, keygen, checkpoint, prove,
+    export, backup, keygen, checkpoint, prove,
     # for programs
     schema,
 ]  # fmt: skip

@@ -33,7 +33,7 @@ async def opened(path: Path) -> AsyncIterator[Journal]:
         NotFoundError: There is no such file; none is created.
         JournalError: It cannot be opened.
     """
-    _check_there(path)
+    check_there(path)
     async with Journal.open(path, registry=REGISTRY) as journal:
         yield journal
 
@@ -46,12 +46,18 @@ async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
         NotFoundError: There is no such file.
         JournalError: It cannot be read.
     """
-    _check_there(path)
+    check_there(path)
     async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
         yield journal
 
 
-def _check_there(path: Path) -> None:
+def check_there(path: Path) -> None:
+    """Refuse what cannot be a journal.
+
+    Raises:
+        NotFoundError: There is no such file.
+        NotAJournal: It is empty, or no file.
+    """
     if not path.exists():
         raise NotFoundError(f"there is no journal {path}")
     if not path.is_file() or path.stat().st_size == 0:
