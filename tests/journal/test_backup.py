@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,9 +98,8 @@ async def test_a_name_that_is_taken_meanwhile_is_not_overwritten_either(tmp_path
 async def test_a_cancelled_copy_leaves_nothing(tmp_path: Path) -> None:
     await fill(tmp_path / "a.db", 100)
     with trio.CancelScope() as scope:
-        await back_up(
-            tmp_path / "a.db", tmp_path / "copy.db", progress=lambda *_: trio.from_thread.run_sync(scope.cancel)
-        )
+        stop = partial(trio.from_thread.run_sync, scope.cancel)
+        await back_up(tmp_path / "a.db", tmp_path / "copy.db", progress=lambda *_: stop())
     assert scope.cancelled_caught
     assert names(tmp_path) == ["a.db"]
 
