@@ -15,6 +15,8 @@ from trouper.audit.lines import record_schema as record_schema
 from trouper.audit.replay_report import ReplayProblem as ReplayProblem
 from trouper.audit.replay_report import StreamReplay as StreamReplay
 from trouper.audit.replaying import replay_streams as replay_streams
+from trouper.audit.report import ReportOptions as ReportOptions
+from trouper.audit.report import write_report as write_report
 from trouper.audit.subjects import Subject as Subject
 from trouper.audit.why import Explainer as Explainer
 from trouper.audit.why import sound as sound

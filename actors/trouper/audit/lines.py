@@ -70,7 +70,7 @@ def record_object(journal_id: bytes, record: Record, options: LineOptions = PLAI
 
     A record whose envelope is no envelope any more raises in any case, because nothing can be said of it.
     """
-    problem = _problem(journal_id, record)
+    problem = damage_of(journal_id, record)
     line: dict[str, object] = {
         "form": FORM,
         "journal": journal_id.hex(),
@@ -123,7 +123,7 @@ def jsonable(value: Value) -> object:
     return value
 
 
-def _problem(journal_id: bytes, record: Record) -> str | None:
+def damage_of(journal_id: bytes, record: Record) -> str | None:
     """What is wrong with a record's own bytes; its large values are those that were looked up by their digests."""
     try:
         leaf = leaf_digest(journal_id, record)

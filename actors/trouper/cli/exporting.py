@@ -11,7 +11,8 @@ from typing import IO, Final
 import click
 from attrs import define, field
 
-from trouper.audit import LineOptions, Subject, export_jsonl
+from trouper._clock import SystemClock
+from trouper.audit import LineOptions, ReportOptions, Subject, export_jsonl, write_report
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
@@ -30,13 +31,14 @@ _CHUNK: Final = 1 << 16
 @click.option("--run", "run_id", metavar="RUN", help="Only this run, with the runs of its sub-agents.")
 @click.option("--session", metavar="SESSION", help="Only this session, with all of its turns.")
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl"]), default="jsonl", show_default=True, help="What to make."
+    "--format", "form", type=click.Choice(["jsonl", "html"]), default="jsonl", show_default=True, help="What to make."
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A new file; by default standard output.")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only records behind this position.")
 @click.option("--raw", is_flag=True, help="The stored bytes, too, from which anybody can compute the digests.")
 @click.option("--redact", is_flag=True, help="Leave out what people, models and tools said.")
 @click.option("--keep-going", is_flag=True, help="Write damaged records, too, each with what is wrong with it.")
+@click.option("--no-verify", is_flag=True, help="html: do not check the whole journal first.")
 def export(
     output: Output,
     /,
@@ -50,23 +52,43 @@ def export(
     raw: bool,
     redact: bool,
     keep_going: bool,
+    no_verify: bool,
 ) -> Exit:
-    """Export records: a run, a session, or all. The journal is only read, and its daemon is not disturbed."""
+    """Export a run, a session, or all: records for programs, or a report for people.
+
+    The journal is only read, and its daemon is not disturbed.
+    """
     if run_id is not None and session is not None:
         raise UsageError("--run and --session exclude each other")
+    if form == "html" and run_id is None and session is None:
+        raise UsageError("--format html needs a --run or a --session")
     options = LineOptions(raw=raw, redact=redact, keep_going=keep_going)
 
     async def main() -> Exit:
         async with opened_to_read(journal) as opened_journal:
             subject = await _subject(opened_journal, run_id, session)
-            with _sink(output, out) as sink, progress(output, "exporting") as told:
-                written = await export_jsonl(
-                    opened_journal, sink.line, subject, after=after, options=options, progress=told
-                )
+            with _sink(output, out) as sink:
+                if form == "html" and subject is not None:
+                    written = await _report(output, opened_journal, subject, sink, verify=not no_verify, redact=redact)
+                else:
+                    with progress(output, "exporting") as told:
+                        written = await export_jsonl(
+                            opened_journal, sink.line, subject, after=after, options=options, progress=told
+                        )
         _say(output, out, form, written)
         return Exit.OK
 
     return run_async(main)
+
+
+async def _report(output: Output, journal: Journal, subject: Subject, sink: Sink, *, verify: bool, redact: bool) -> int:
+    found = None
+    if verify:
+        with progress(output, "verifying") as told:
+            found = await journal.verify(told)
+    options = ReportOptions(SystemClock().now(), found, redact)
+    with progress(output, "reading") as told:
+        return await write_report(journal, subject, sink.line, options, told)
 
 
 async def _subject(journal: Journal, run_id: str | None, session: str | None) -> Subject | None:

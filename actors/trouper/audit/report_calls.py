@@ -1,0 +1,190 @@
+"""Calls in a report: each as a card in the conversation, and all of them in a table with by whose leave they ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from trouper.audit.markup import Child, Markup, el, together
+from trouper.audit.report_parts import (
+    Within,
+    anchor,
+    badge,
+    clock,
+    erased,
+    name,
+    person,
+    result_block,
+    row,
+    table,
+    value_block,
+    when,
+)
+from trouper.audit.story import Call, Deed, RunStory, Told
+from trouper.core.events import ActionPlanned, ActionReceipted, ApprovalDecided
+from trouper.core.state import known
+from trouper.narration.text import call_text
+from trouper_journal import Erased
+
+_GATES: Mapping[str, str] = {
+    "free": "needs nobody",
+    "output": "hands in the output",
+    "hook": "answered by a hook",
+    "recorded": "answered from the record of the run it was forked from",
+    "simulated": "simulated, never run",
+    "limit": "refused at the run's limit",
+    "refused": "refused",
+}
+
+
+def outcome(call: Call) -> tuple[str, str]:
+    """How a call ended, in a word, and the style of that."""
+    if call.settled is not None and (call.receipt is None or call.receipt.evidence == "person"):
+        return f"settled: {call.settled.verdict}", "doubt"
+    if call.receipt is not None:
+        denied = any(vote.decision == "deny" for _, vote in call.votes) or call.denied is not None
+        if call.receipt.outcome == "ok":
+            return "done", "ok"
+        return ("denied", "bad") if denied and not call.starts else ("failed" if call.starts else "not run", "bad")
+    if call.doubt is not None:
+        return "in doubt", "doubt"
+    if call.plan.gate in {"refused", "limit"}:
+        return "refused", "bad"
+    if any(vote.decision == "deny" for _, vote in call.votes) or call.denied is not None:
+        return "denied", "bad"
+    return ("under way", "model") if call.starts or call.child else ("waits", "doubt")
+
+
+def card(call: Call, within: Within) -> Markup:
+    """A call with its arguments, by whose leave it ran, what happened, and its result."""
+    plan = call.planned
+    word, style = outcome(call)
+    head = el(
+        "header",
+        el("strong", plan.tool),
+        badge(word, style),
+        el("span", f"{call.plan.effect.value.replace('_', ' ')}", class_="soft small"),
+        el("span", plan.action, class_="mono soft"),
+    )
+    shown: list[Child] = [head, value_block(plan.arguments if plan.arguments is not None else {})]
+    if plan.asked is not None:
+        shown += [
+            el("div", "The model's own arguments, which a hook changed", class_="kicker"),
+            value_block(plan.asked),
+        ]
+    for _, vote in call.votes:
+        if vote.arguments is not None:
+            shown += [el("div", f"Arguments as {name(vote.by)} changed them", class_="kicker")]
+            shown += [value_block(vote.arguments)]
+    shown += [el("div", "By whose leave", class_="kicker"), el("div", leave(call, within), class_="small")]
+    shown += [el("div", "What happened", class_="kicker"), el("ol", [_step(each, plan.action) for each in call.course])]
+    if call.receipt is not None:
+        shown += [el("div", "What the model was told", class_="kicker"), result_block(call.receipt.text)]
+        if call.receipt.value is not None and not _says(call.receipt):
+            shown += [el("div", "The tool's whole result", class_="kicker"), value_block(call.receipt.value)]
+    if call.child is not None:
+        shown.append(el("p", "It began the run ", within.link(call.child, call.child)))
+    return el("div", *shown, class_="call", id=anchor(call.id))
+
+
+def _says(receipt: ActionReceipted) -> bool:
+    """Whether what the model was told is the whole result."""
+    try:
+        return not isinstance(receipt.text, Erased) and json.loads(receipt.text) == receipt.value
+    except (ValueError, RecursionError):
+        return receipt.text == receipt.value
+
+
+def _step(told: Told, action: str) -> Markup:
+    line = told.line
+    text = line.text.removeprefix(f"{action} ").removeprefix(f"{action}: ")
+    if told.type == "action.planned":
+        text = "is planned"
+    elif told.type == "action.receipted":
+        text = "returns" if line.style == "ok" else "ends without success"
+    who = el("span", line.who, class_=line.style or None)
+    return el("li", el("span", clock(told.at), class_="soft"), who, el("span", text))
+
+
+def leave(call: Call, within: Within) -> Markup:
+    """By whose leave a call ran, or did not."""
+    return together([el("div", part) for part in _leave(call, within)])
+
+
+def _leave(call: Call, within: Within) -> Iterator[Markup]:
+    plan = call.plan
+    if plan.grounds.policy:
+        yield together("policy ", el("span", plan.grounds.policy, class_="mono"), _because(plan.reason))
+    for rule in plan.grounds.rules:
+        added = within.rules.get(rule)
+        maker = together(" made by ", person(added.by), _because(added.reason)) if added else together()
+        yield together("standing rule ", el("span", rule, class_="mono"), maker)
+    for at, vote in call.votes:
+        verb = "approved" if vote.decision == "approve" else "denied"
+        yield together(f"{verb} by ", person(vote.by), f", {when(at)}", _because(vote.reason))
+    if call.denied is not None:
+        lacks = f", for want of {', '.join(call.denied.missing)}" if call.denied.missing else ""
+        yield together(f"denied by {call.denied.policy}{lacks}", _because(call.denied.reason or None))
+    if not call.votes and not plan.grounds.rules and not plan.grounds.policy:
+        if plan.gate == "person":
+            yield together("nobody has decided")
+        else:
+            refusal = plan.refusal if plan.gate == "refused" else None
+            yield together(_GATES.get(plan.gate, plan.gate), _because(refusal))
+
+
+def _because(reason: str | Erased | None) -> Markup:
+    if reason is None:
+        return together()
+    return together(": ", erased() if isinstance(reason, Erased) else f"“{reason}”")
+
+
+def calls_table(run: RunStory, within: Within) -> Markup:
+    """All calls of a run."""
+    return table(
+        ("Call", "What", "Effect", "By whose leave", "Tries", "Outcome"),
+        [_call_row(call, within) for call in run.calls.values()],
+        numbers=("Tries",),
+        class_="calls",
+    )
+
+
+def _call_row(call: Call, within: Within) -> Markup:
+    return row(
+        el("td", el("a", call.planned.action, href=f"#{anchor(call.id)}"), class_="mono nowrap"),
+        el("code", call_text(call.planned.tool, _arguments(call.planned), 120)),
+        el("td", call.plan.effect.value.replace("_", " "), class_="small"),
+        leave(call, within),
+        el("td", str(call.starts), class_="num"),
+        el("td", badge(*outcome(call)), class_="nowrap"),
+    )
+
+
+def _arguments(plan: ActionPlanned) -> object:
+    return None if isinstance(plan.arguments, Erased) else plan.arguments
+
+
+def deeds_table(deeds: Sequence[tuple[RunStory, Deed]], *, several: bool) -> Markup:
+    """What people decided and changed, with their names."""
+    rows = []
+    for run, deed in deeds:
+        said = deed.line.text
+        bound = deed.event.digest.hex()[:16] if isinstance(deed.event, ApprovalDecided) else None
+        rows.append(
+            row(
+                el("td", when(deed.at), class_="nowrap"),
+                person(deed.event.by),
+                together(_without_claim(said, known(deed.event.by, None) is not None), _digest(bound)),
+                *([el("a", run.run, href=f"#{anchor(run.run)}", class_="mono small")] if several else []),
+            )
+        )
+    return table(("When", "Who", "What", *(["Run"] if several else [])), rows)
+
+
+def _digest(bound: str | None) -> Markup | None:
+    return None if bound is None else el("span", f" bound to digest {bound}…", class_="soft small")
+
+
+def _without_claim(text: str, named: bool) -> str:
+    """The sentence without the claim at its end, which stands beside the name."""
+    return text.rpartition("  (")[0] or text if named else text

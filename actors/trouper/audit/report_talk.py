@@ -1,0 +1,151 @@
+"""The conversation in a report: what people said, what models answered, and the calls between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trouper.audit.markup import Child, Markup, el, together
+from trouper.audit.report_calls import card
+from trouper.audit.report_parts import (
+    NOTHING,
+    Within,
+    badge,
+    clock,
+    content_block,
+    erased,
+    number,
+    person,
+    result_block,
+    spoken,
+)
+from trouper.audit.story import RunStory, Said
+from trouper.core import events as ev
+from trouper.core.conversation import AI, Content, Message, ToolMessage
+from trouper.core.state import known
+from trouper.narration.spending import money
+from trouper_journal import Erased, Value
+
+_ROLES = {"system": "System", "human": "Person", "ai": "Model", "tool": "Tool"}
+
+
+def conversation(run: RunStory, within: Within) -> Markup:
+    """What was said in a run, from what it started from to its end."""
+    parts: list[Child] = []
+    if run.before:
+        parts.append(el("p", f"It starts from {len(run.before):,} earlier messages:", class_="soft"))
+        parts += [_message(message, "dim") for message in run.before]
+        parts.append(el("p", "Here its own conversation begins:", class_="soft"))
+    for said in run.said:
+        parts.append(_said(said, within))
+    parts += [card(call, within) for call in run.loose]
+    return together(*parts)
+
+
+def _said(said: Said, within: Within) -> Markup:
+    event = said.event
+    match event:
+        case ev.RunSubmitted():
+            return _spoken_by(said, event.by, event.input)
+        case ev.RunSignalled():
+            return _spoken_by(said, event.by, event.messages)
+        case ev.ModelResponded():
+            return _reply(said, event, within)
+        case ev.OutputRejected():
+            return _block(said, "Runtime", "bad", [badge("answer not accepted", "bad")], [spoken(event.text)])
+        case ev.ContextCompacted():
+            summary = [] if event.summary is None else [spoken(event.summary)]
+            return _block(said, "Runtime", "dim", [badge(f"{event.count:,} messages dropped")], summary)
+        case ev.HookApplied():
+            return _block(said, "Hook", "dim", [], [el("div", said.line.text, class_="text small")])
+        case ev.ModelFailed() | ev.ModelLost():
+            return _block(said, "Model", "bad", [], [el("div", said.line.text, class_="text")])
+
+
+def _spoken_by(said: Said, by: ev.Principal | Erased | None, messages: Sequence[Message] | Erased) -> Markup:
+    if isinstance(messages, Erased):
+        return _block(said, person(by), "person", [], [el("p", erased())])
+    if len(messages) == 1:
+        return _block(said, person(by), "person", [], [_content(messages[0])])
+    return _block(said, person(by), "person", [], [_message(message, "") for message in messages])
+
+
+def _reply(said: Said, event: ev.ModelResponded, within: Within) -> Markup:
+    notes: list[Child] = [el("span", part, class_="soft small") for part in _about(event)]
+    if event.truncated:
+        notes.append(badge("cut off", "bad"))
+    body: list[Child] = []
+    if event.reasoning:
+        body += [el("div", "Reasoning as the provider disclosed it", class_="kicker"), spoken(event.reasoning)]
+    body.append(el("p", erased()) if isinstance(event.text, Erased) else content_block(_as_content(event.text)))
+    if event.refusal is not None:
+        body += [el("div", "Refusal", class_="kicker bad"), spoken(event.refusal)]
+    if isinstance(event.calls, Erased):
+        body.append(el("p", "Its calls: ", erased()))
+    body += [card(call, within) for call in said.calls]
+    planned = len(said.calls)
+    for call in known(event.calls, ())[planned:]:
+        body.append(el("div", "Asked for, and not looked at", class_="kicker"))
+        body.append(el("pre", f"{call.name}({call.arguments})"))
+    return _block(said, el("strong", "Model", class_="model"), "model", notes, body)
+
+
+def _about(event: ev.ModelResponded) -> Iterator[str]:
+    if event.model:
+        yield event.model
+    if event.input_tokens is not None or event.output_tokens is not None:
+        yield f"{event.input_tokens or 0:,} tokens in, {event.output_tokens or 0:,} out"
+
+
+def _as_content(value: Value) -> Content | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return tuple(part for part in value if isinstance(part, dict))
+    return str(value)
+
+
+def _block(said: Said, who: Child, style: str, notes: Sequence[Child], body: Sequence[Child]) -> Markup:
+    shown = who if isinstance(who, Markup) else el("strong", who)
+    head = el("header", shown, notes, el("span", clock(said.at), class_="soft small"))
+    return el("div", head, *body, class_=f"said {style}".strip())
+
+
+def _message(message: Message, style: str) -> Markup:
+    role = _ROLES[message.role]
+    if isinstance(message, ToolMessage):
+        role = f"{role} {message.name}"
+    head = el("header", el("strong", role))
+    body: list[Child] = [_content(message)]
+    if isinstance(message, AI):
+        body += [el("pre", f"{call.name}({call.arguments})") for call in message.tool_calls]
+    return el("div", head, *body, class_=f"said {style}".strip())
+
+
+def _content(message: Message) -> Markup:
+    if isinstance(message, ToolMessage) and isinstance(message.content, str):
+        return result_block(message.content)
+    return content_block(message.content)
+
+
+def spend_rows(run: RunStory) -> Iterator[tuple[tuple[Child, ...], int]]:
+    """What a run's own model replies came to, by model: cells, and how many replies that is."""
+    by_model: dict[tuple[str, str], list[ev.ModelResponded]] = {}
+    for reply in run.replies:
+        by_model.setdefault((reply.model or "unnamed", reply.price or ""), []).append(reply)
+    for (model, price), replies in by_model.items():
+        told = [reply for reply in replies if reply.input_tokens is not None or reply.output_tokens is not None]
+        cells: tuple[Child, ...] = (
+            model,
+            number(len(replies)),
+            number(sum(reply.input_tokens or 0 for reply in told) if told else None),
+            number(sum(reply.output_tokens or 0 for reply in told) if told else None),
+            number(sum(reply.cached_tokens or 0 for reply in told) if told else None),
+            number(_cost(replies)),
+            price or NOTHING,
+        )
+        yield cells, len(replies)
+
+
+def _cost(replies: Sequence[ev.ModelResponded]) -> str | None:
+    from_prices = [reply.cost for reply in replies if reply.cost is not None]
+    return money(sum(from_prices)) if from_prices else None

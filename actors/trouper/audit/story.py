@@ -1,0 +1,255 @@
+"""A run as a story: what was said, which calls were made and by whose leave, what it spent, and every event in a line.
+
+Pure: it is told one event after the other. Content that was erased stays ``ERASED`` here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from trouper.core import events as ev
+from trouper.core.conversation import Message
+from trouper.core.evolve import evolve
+from trouper.core.state import RunState
+from trouper.narration.line import Line
+from trouper.narration.narrate import Narrator
+from trouper_journal import Plain, Record
+
+LONGEST_LINE: Final = 1000
+"""Characters of a text that a line of the timeline shows; the conversation has it whole."""
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Told(Plain):
+    """One record as a line.
+
+    Attributes:
+        position: Of the record.
+        at: When it was recorded, ns UTC.
+        type: Name of the event.
+        line: Who did what.
+        damage: What is wrong with the record; None where nothing is.
+    """
+
+    position: int
+    version: int
+    at: int
+    type: str
+    leaf: bytes
+    line: Line
+    damage: str | None = None
+
+
+def told_of(narrator: Narrator, record: Record, event: object | None, damage: str | None) -> Told:
+    """A record as a line; one that cannot be read says why."""
+    line = Line("?", damage, "bad") if event is None and damage is not None else narrator.tell(record, event)
+    return Told(record.position, record.version, record.recorded_at, record.type, record.leaf, line, damage)
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Deed(Plain):
+    """Something that a person did, as an event that names them.
+
+    Attributes:
+        at: When it was recorded, ns UTC.
+        event: The event; it has a field ``by``.
+        line: The same in a line.
+    """
+
+    at: int
+    event: Named
+    line: Line
+
+
+@define(eq=False, repr=False)
+class Call:
+    """A call that a model asked for, and all that became of it.
+
+    Attributes:
+        run: The run's id.
+        planned: How it was read.
+        plan: How it stands now: as planned, or as replanned under a changed definition.
+        course: Everything that happened to it.
+        votes: What people decided about it, with the times.
+        starts: How many attempts were made.
+        receipt: How it ended, if it did.
+        doubt: That nobody knows how it ended.
+        settled: How a person settled that.
+        denied: What denied it.
+        child: The run that it began.
+    """
+
+    run: str
+    planned: ev.ActionPlanned
+    plan: ev.ActionPlanned | ev.ActionReplanned
+    course: list[Told] = field(factory=list)
+    votes: list[tuple[int, ev.ApprovalDecided]] = field(factory=list)
+    starts: int = 0
+    receipt: ev.ActionReceipted | None = None
+    doubt: ev.ActionUnresolved | None = None
+    settled: ev.ActionResolved | None = None
+    denied: ev.ActionDenied | None = None
+    child: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Its full id."""
+        return f"{self.run}/{self.planned.action}"
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Said(Plain):
+    """Something in the conversation.
+
+    Attributes:
+        at: When, ns UTC.
+        event: What was said, or what changed what the model sees.
+        calls: Calls that a reply asks for.
+    """
+
+    at: int
+    event: Saying
+    line: Line
+    calls: list[Call] = field(factory=list)
+
+
+@define(eq=False, repr=False)
+class RunStory:
+    """One run.
+
+    Attributes:
+        run: Its id.
+        state: How it stands; None where it cannot be folded.
+        before: What it started from, as messages; empty where it started afresh.
+        told: Every record.
+        said: The conversation.
+        calls: The calls by name, in the order in which models asked.
+        loose: Those that stand behind no reply, as in a journal that somebody has made up.
+        deeds: What people did, beside asking.
+        submitted: What was asked.
+        replies: What models answered.
+        definitions: Digests of the definitions that it followed.
+    """
+
+    run: str
+    state: RunState | None
+    before: tuple[Message, ...] = ()
+    told: list[Told] = field(factory=list)
+    said: list[Said] = field(factory=list)
+    calls: dict[str, Call] = field(factory=dict)
+    loose: list[Call] = field(factory=list)
+    deeds: list[Deed] = field(factory=list)
+    submitted: ev.RunSubmitted | None = None
+    replies: list[ev.ModelResponded] = field(factory=list)
+    definitions: list[str] = field(factory=list)
+    ended_at: int | None = None
+    _narrator: Narrator = field(factory=lambda: Narrator(LONGEST_LINE))
+
+    def hear(self, record: Record, event: object | None, damage: str | None) -> None:
+        """One record on.
+
+        Args:
+            record: The record.
+            event: Its event; None where it cannot be read.
+            damage: What is wrong with it, or why it cannot be read.
+        """
+        told = told_of(self._narrator, record, event, damage)
+        self.told.append(told)
+        if event is None:
+            self.state = None
+            return
+        if self.state is not None:
+            self.state = evolve(self.state, event)
+        self._remember(event, told)
+
+    def _remember(self, event: object, told: Told) -> None:
+        if isinstance(event, ev.RunSubmitted):
+            self.submitted = event
+        if isinstance(event, ev.ModelResponded):
+            self.replies.append(event)
+        if isinstance(event, ev.RunStarted | ev.DefinitionAdopted) and event.definition not in self.definitions:
+            self.definitions.append(event.definition)
+        if isinstance(event, ev.RunSucceeded | ev.RunFailed | ev.RunCancelled):
+            self.ended_at = told.at
+        if isinstance(event, _SAYINGS):
+            self.said.append(Said(told.at, event, told.line))
+        if isinstance(event, _NAMED):
+            self.deeds.append(Deed(told.at, event, told.line))
+        self._follow_call(event, told)
+
+    def _follow_call(self, event: object, told: Told) -> None:
+        if isinstance(event, ev.ActionPlanned):
+            call = self.calls[event.action] = Call(self.run, event, event)
+            reply = next((each for each in reversed(self.said) if isinstance(each.event, ev.ModelResponded)), None)
+            (self.loose if reply is None else reply.calls).append(call)
+        else:
+            found = self.calls.get(str(getattr(event, "action", "")))
+            if found is None:
+                return
+            call = found
+        call.course.append(told)
+        match event:
+            case ev.ActionReplanned():
+                call.plan = event
+            case ev.ApprovalDecided():
+                call.votes.append((told.at, event))
+            case ev.ActionStarted():
+                call.starts += 1
+            case ev.ActionReceipted():
+                call.receipt = event
+            case ev.ActionUnresolved():
+                call.doubt = event
+            case ev.ActionResolved():
+                call.settled = event
+            case ev.ActionDenied():
+                call.denied = event
+            case ev.ChildStarted():
+                call.child = event.run
+
+
+Saying: TypeAlias = (
+    ev.RunSubmitted
+    | ev.ModelResponded
+    | ev.RunSignalled
+    | ev.OutputRejected
+    | ev.ContextCompacted
+    | ev.HookApplied
+    | ev.ModelFailed
+    | ev.ModelLost
+)
+Named: TypeAlias = (
+    ev.ApprovalDecided
+    | ev.ApprovalWithdrawn
+    | ev.ActionResolved
+    | ev.BudgetRaised
+    | ev.CancelRequested
+    | ev.PauseRequested
+    | ev.ResumeRequested
+    | ev.DeadlineExtended
+    | ev.DefinitionAdopted
+    | ev.RunSignalled
+)
+_SAYINGS: Final = (
+    ev.RunSubmitted,
+    ev.ModelResponded,
+    ev.RunSignalled,
+    ev.OutputRejected,
+    ev.ContextCompacted,
+    ev.HookApplied,
+    ev.ModelFailed,
+    ev.ModelLost,
+)
+_NAMED: Final = (
+    ev.ApprovalDecided,
+    ev.ApprovalWithdrawn,
+    ev.ActionResolved,
+    ev.BudgetRaised,
+    ev.CancelRequested,
+    ev.PauseRequested,
+    ev.ResumeRequested,
+    ev.DeadlineExtended,
+    ev.DefinitionAdopted,
+    ev.RunSignalled,
+)

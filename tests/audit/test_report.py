@@ -1,0 +1,281 @@
+"""The HTML report: complete, readable anywhere, and inert whatever stands in the journal."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sqlite3
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from attrs import define, field
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.program import called, complaint, ok_called
+
+from trouper import REGISTRY, Agent, Human, Image, Principal, Runtime, tool
+from trouper.audit import ReportOptions, Subject, write_report
+from trouper.audit.markup import el
+from trouper.core.conversation import Part, Shown
+from trouper.narration.text import clean
+from trouper.testing import ScriptedModel, call
+from trouper_journal import Journal
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> </pre></td> <!-- ]]> &lt; javascript:alert(3)"
+HIDDEN = "\u202egpj.exe \x1b[31m\u200bzero \ud83d"
+_VOID = {"meta", "img", "br", "hr"}
+_TAGS = frozenset(
+    [
+        "a",
+        "body",
+        "code",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "footer",
+        "h1",
+        "h2",
+        "h3",
+        "head",
+        "header",
+        "html",
+        "img",
+        "li",
+        "meta",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "span",
+        "strong",
+        "style",
+        "table",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "title",
+        "tr",
+        "ul",
+    ]
+)
+_ATTRIBUTES = frozenset(
+    ["alt", "charset", "class", "colspan", "content", "href", "http-equiv", "id", "lang", "name", "src", "title"]
+)
+
+
+@define
+class Page(HTMLParser):
+    """A page as a browser would take it apart; refuses what a report must never hold."""
+
+    open: list[str] = field(factory=list)
+    text: list[str] = field(factory=list)
+    ids: list[str] = field(factory=list)
+    links: list[str] = field(factory=list)
+    pictures: list[str] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        HTMLParser.__init__(self, convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in _TAGS, tag
+        named = dict(attrs)
+        assert len(named) == len(attrs)
+        assert named.keys() <= _ATTRIBUTES, named
+        if (href := named.get("href")) is not None:
+            assert href.startswith("#")
+            self.links.append(href[1:])
+        if (source := named.get("src")) is not None:
+            self.pictures.append(source)
+        if (identity := named.get("id")) is not None:
+            self.ids.append(identity)
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(data)
+
+
+def parsed(html: str) -> Page:
+    html.encode("utf-8")
+    page = Page()
+    page.feed(html)
+    page.close()
+    assert page.open == []
+    assert len(set(page.ids)) == len(page.ids)
+    assert set(page.links) <= set(page.ids), set(page.links) - set(page.ids)
+    return page
+
+
+async def reported(path: Path, subject: Subject, *, redact: bool = False) -> str:
+    pieces: list[str] = []
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        options = ReportOptions(1_790_000_000_000_000_000, await journal.verify(), redact)
+        await write_report(journal, subject, pieces.append, options)
+    return "\n".join(pieces)
+
+
+async def told(path: Path, run: str) -> str:
+    """The text of a run's report, with single spaces."""
+    return " ".join("".join(parsed(await reported(path, Subject("run", run))).text).split())
+
+
+@given(st.text())
+def test_a_text_stays_a_text_wherever_it_stands(text: str) -> None:
+    page = parsed(el("p", el("span", text, title=text), text, id=f"#{text}"))
+    assert "".join(page.text) == 2 * re.sub("\r\n?", "\n", clean(text, keep="\n\t"))
+
+
+async def hostile_journal(path: Path) -> str:
+    picture = base64.b64encode(b"\x89PNG\r\n").decode()
+
+    @tool(effect="read_only", requires_approval=True)
+    def lookup(ticket: str) -> dict[str, str]:
+        """Read <b>a</b> ticket."""
+        return {"note": HOSTILE + HIDDEN, ticket: HOSTILE}
+
+    model = ScriptedModel([call("lookup", ticket=HOSTILE), HOSTILE + HIDDEN])
+    desk = Agent("desk", HOSTILE, tools=[lookup], model=model)
+    content: list[Part | Shown] = [
+        {"type": "text", "text": HOSTILE + HIDDEN},
+        Image(url=f"data:image/png;base64,{picture}"),
+        Image(url="https://example.org/pixel.png"),
+        Image(url="data:image/svg+xml;base64,PHN2Zy8+"),
+    ]
+    async with Runtime.open(path, agents=[desk]) as runtime:
+        by = Principal(HOSTILE, "person", HIDDEN.encode("utf-8", "replace").decode())
+        run = await runtime.submit("desk", [Human("1", content)], by=by)
+        async with runtime.journal.news() as news:
+            while not (waiting := await runtime.approvals()):
+                await news.wait()
+        await runtime.approve(waiting[0].action, by=by, reason=HOSTILE)
+        await run.wait()
+    return run.id
+
+
+async def test_hostile_content_is_shown_and_does_nothing(tmp_path: Path) -> None:
+    run = await hostile_journal(tmp_path / "hostile.db")
+    html = await reported(tmp_path / "hostile.db", Subject("run", run))
+    page = parsed(html)
+    text = "".join(page.text)
+    assert text.count("<script>alert(1)</script>") > 5
+    assert "\\u202egpj.exe" in text
+    for char in ("\u202e", "\x1b", "\u200b"):
+        assert char not in html
+    assert {source[:22] for source in page.pictures} == {"data:image/png;base64,"}
+    assert "[image: https://example.org/pixel.png]" in text
+
+
+async def test_a_report_loads_nothing_and_runs_nothing(golden_runs: Path) -> None:
+    html = await reported(golden_runs, Subject("session", "cust-1"))
+    assert "default-src 'none'" in html.replace("&#x27;", "'")
+    assert not re.search(r"@import|url\(|https?://", html)
+
+
+async def test_every_run_and_session_of_a_release_can_be_reported(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        runs = [
+            head.stream.removeprefix("run/") async for head in journal.streams(prefix="run/") if "~" not in head.stream
+        ]
+        sessions = [head.stream.removeprefix("session/") async for head in journal.streams(prefix="session/")]
+        subjects = [*(Subject("run", run) for run in runs), *(Subject("session", name) for name in sessions)]
+        for subject in subjects:
+            pieces: list[str] = []
+            await write_report(journal, subject, pieces.append, ReportOptions(0))
+            text = "".join(parsed("\n".join(pieces)).text)
+            assert "unknown to this release" not in text
+            assert "are damaged" not in text
+
+
+async def test_a_report_has_what_was_said_who_allowed_it_and_what_it_cost(golden_runs: Path) -> None:
+    rows = _runs(golden_runs)
+    texts = [await told(golden_runs, run) for run, agent in rows.items() if agent == "treasurer"]
+    assert any("standing rule" in text and "made by otto" in text for text in texts)
+    lead = next(run for run, agent in rows.items() if agent == "lead")
+    text = await told(golden_runs, lead)
+    assert "It rains on Mondays." in text
+    assert "Both are known." in text
+    assert "Run of researcher" in text
+    assert "self-consistent" in text
+
+
+async def test_names_of_those_who_decided_stand_with_what_is_known_of_them(tmp_path: Path) -> None:
+    run = await hostile_journal(tmp_path / "named.db")
+    html = await reported(tmp_path / "named.db", Subject("run", run))
+    decisions = html.partition('id="people"')[2].partition('id="spend"')[0]
+    assert "person, asserted via" in decisions
+    assert "bound to digest" in decisions
+
+
+async def test_a_redacted_report_tells_only_facts(tmp_path: Path) -> None:
+    run = await hostile_journal(tmp_path / "redacted.db")
+    html = await reported(tmp_path / "redacted.db", Subject("run", run), redact=True)
+    text = "".join(parsed(html).text)
+    assert "alert" not in text
+    assert "gpj.exe" not in text
+    assert "[withheld]" in text
+    assert "[erased]" not in text
+    assert "lookup" in text
+
+
+async def test_runs_whose_content_is_gone_can_be_reported(golden_runs: Path) -> None:
+    for run in _runs(golden_runs):
+        parsed(await reported(golden_runs, Subject("run", run), redact=True))
+
+
+async def test_a_damaged_record_is_shown_as_such(golden_runs: Path) -> None:
+    database = sqlite3.connect(golden_runs)
+    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    database.execute("UPDATE events SET recorded_at = recorded_at + 1 WHERE position = 4")
+    database.commit()
+    database.close()
+    text = "".join(parsed(await reported(golden_runs, Subject("run", "01KDVDQ4K08R1PCMZZ5184GMN6"))).text)
+    assert "1 of 36 records are damaged." in text
+    assert "damaged: the stored bytes do not have the recorded digest" in text
+
+
+def _runs(path: Path) -> Mapping[str, str]:
+    database = sqlite3.connect(path)
+    names = [str(name) for (name,) in database.execute("SELECT name FROM streams WHERE name LIKE 'run/%'")]
+    agents = {}
+    for name in names:
+        facts = database.execute(
+            "SELECT facts FROM events JOIN streams ON streams.id = stream_id WHERE name = ? AND events.version = 1",
+            (name,),
+        ).fetchone()[0]
+        agents[name.removeprefix("run/")] = facts.partition(b"agent")[2][1:20].decode("latin-1")
+    database.close()
+    return {run: re.match(r"[a-z]*", agent)[0] for run, agent in agents.items()}  # type: ignore[index]
+
+
+# ---- the command
+
+
+def test_the_command_makes_one_file_that_stands_for_itself(golden_runs: Path, tmp_path: Path) -> None:
+    before = golden_runs.read_bytes()
+    out = tmp_path / "report.html"
+    ok_called("export", golden_runs, "--session", "cust-2", "--format", "html", "--out", out)
+    page = parsed(out.read_text("utf-8"))
+    assert "Session cust-2" in "".join(page.text)
+    assert golden_runs.read_bytes() == before
+    unverified = ok_called("export", golden_runs, "--session", "cust-2", "--format", "html", "--no-verify")
+    assert "The whole journal was not verified for it." in unverified
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 2), (["--run", "nobody"], 3), (["--session", "nobody"], 3)])
+def test_a_report_needs_a_run_or_a_session(golden_runs: Path, options: list[str], code: int) -> None:
+    done = called("export", golden_runs, "--format", "html", *options)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert complaint(done)
