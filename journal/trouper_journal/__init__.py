@@ -45,9 +45,11 @@ from trouper_journal._records import Domain as Domain
 from trouper_journal._records import Key as Key
 from trouper_journal._records import KeyEntry as KeyEntry
 from trouper_journal._records import LargeValue as LargeValue
+from trouper_journal._records import Opened as Opened
 from trouper_journal._records import Record as Record
 from trouper_journal._records import Snapshot as Snapshot
 from trouper_journal._records import StreamHead as StreamHead
+from trouper_journal._records import Withheld as Withheld
 from trouper_journal._records import Write as Write
 from trouper_journal._registry import EventRegistry as EventRegistry
 from trouper_journal._registry import EventSpec as EventSpec

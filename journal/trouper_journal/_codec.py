@@ -15,7 +15,7 @@ import attrs
 from trouper_journal._classes import Shapes, is_content
 from trouper_journal._errors import InvalidValue, JournalCorrupt
 from trouper_journal._printable import Printable
-from trouper_journal._records import Domain, LargeValue, Record
+from trouper_journal._records import Domain, LargeValue, Opened, Record
 from trouper_journal._shapes import ERASED, READ_ERRORS, TOO_DEEP, Erased, Fields, Shape, explain
 from trouper_journal._values import Reference, Value, pack_plain, too_deep, unpack_map
 
@@ -24,6 +24,9 @@ LARGE: Final = 32 * 1024
 
 SALT_SIZE: Final = 16
 """Random bytes at the start of stored content."""
+
+SEAL_OVERHEAD: Final = 28
+"""By how many bytes a sealed large value is longer than a plain one: nonce and tag."""
 
 _PUBLIC: Final = b"trouper large value"
 
@@ -200,7 +203,11 @@ def split(record: Record) -> tuple[dict[str, Value], dict[str, Value] | Erased]:
     try:
         facts = unpack_map(record.facts)
         if record.key_id is not None:
-            return facts, ERASED
+            opened = record.opened
+            if not isinstance(opened, Opened):
+                return facts, ERASED
+            values = opened.values if record.large else None
+            return facts, unpack_map(opened.content[SALT_SIZE:], values, SEAL_OVERHEAD)
         if not record.content:
             return facts, {}
         if len(record.content) <= SALT_SIZE:

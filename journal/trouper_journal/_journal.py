@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 
@@ -27,6 +27,10 @@ from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, or
 from trouper_journal._values import Value
 from trouper_journal._verify import Verification, verify
 from trouper_journal._writer import Writer
+
+if TYPE_CHECKING:
+    from trouper_journal._keystore import KeyStore
+    from trouper_journal._sealer import Sealer
 
 NO_EVENTS: Final = EventRegistry([])
 """Enough to list and verify."""
@@ -54,6 +58,7 @@ class Journal:
         clock: Clock,
         random: Callable[[int], bytes],
         read_only: bool = False,
+        keys: KeyStore | None = None,
     ) -> None:
         self._store = store
         self._writer = writer
@@ -62,6 +67,7 @@ class Journal:
         self._registry = registry
         self._clock = clock
         self._proposer = Proposer(registry, random)
+        self._sealer = None if keys is None else _sealer(keys, store, random)
         self._driven = False
         self._read_only = read_only
 
@@ -75,6 +81,7 @@ class Journal:
         options: JournalOptions | None = None,
         random: Callable[[int], bytes] = os.urandom,
         wrap: Callable[[Store], Store] | None = None,
+        keys: KeyStore | None = None,
     ) -> AbstractAsyncContextManager[Journal]:
         """Open a journal for the length of an ``async with`` block.
 
@@ -90,11 +97,14 @@ class Journal:
             options: Durability and limits.
             random: Source of random bytes, for the journal's id and for content.
             wrap: Puts something between the journal and its storage: faults in tests, or an instrument.
+            keys: Keeps the keys that content is sealed and opened with (see `trouper_journal.sealing`). None: content
+                is written in plain, and sealed content reads as ``ERASED``.
 
         Raises:
             NotAJournal: The file is something else, or of another layout or format.
             StorageUnreadable: It is to be read only, and is not there or may not be read.
             StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
+            MissingCryptography: Keys were given, and what seals is not installed.
         """
         where = None if path is None else real_path(path)
         clock = clock or SystemClock()
@@ -106,7 +116,7 @@ class Journal:
         else:
             provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
         make = partial(Journal, path=where, registry=registry or NO_EVENTS, clock=clock, random=random)
-        return Opening(provide, settings, clock, partial(make, read_only=read_only))
+        return Opening(provide, settings, clock, partial(make, read_only=read_only, keys=keys))
 
     @staticmethod
     def over(
@@ -116,6 +126,7 @@ class Journal:
         clock: Clock | None = None,
         options: JournalOptions | None = None,
         random: Callable[[int], bytes] = os.urandom,
+        keys: KeyStore | None = None,
     ) -> AbstractAsyncContextManager[Journal]:
         """Open a journal over a store of your own, which must be ready for the length of the block.
 
@@ -125,6 +136,7 @@ class Journal:
             clock: As for ``open``.
             options: As for ``open``.
             random: As for ``open``.
+            keys: As for ``open``.
         """
 
         async def provide(_: trio.Nursery) -> Storage:
@@ -132,7 +144,7 @@ class Journal:
 
         clock = clock or SystemClock()
         make = partial(Journal, path=None, registry=registry or NO_EVENTS, clock=clock, random=random)
-        return Opening(provide, options or JournalOptions(), clock, make)
+        return Opening(provide, options or JournalOptions(), clock, partial(make, keys=keys))
 
     @property
     def id(self) -> bytes:
@@ -153,6 +165,11 @@ class Journal:
     def store(self) -> Store:
         """The storage engine, for tools that check or copy a journal. Appending goes through ``commit`` alone."""
         return self._store
+
+    @property
+    def keys(self) -> KeyStore | None:
+        """What keeps the keys that content is sealed with; None where the journal was opened without keys."""
+        return None if self._sealer is None else self._sealer.keys
 
     def statistics(self) -> JournalStatistics:
         """A snapshot of the journal's counters."""
@@ -188,9 +205,10 @@ class Journal:
             JournalBroken: The outcome is unknown, and the journal takes no more commits.
             JournalClosed: The block has been left; nothing was written.
         """
-        return await self._commit(
-            self._proposer.propose(writes, require=require or NOTHING, key=key, fence=fence, meta=meta)
-        )
+        proposal = self._proposer.propose(writes, require=require or NOTHING, key=key, fence=fence, meta=meta)
+        if self._sealer is not None:
+            return await self._sealer.commit(writes, proposal, self._commit)
+        return await self._commit(proposal)
 
     async def append(
         self,
@@ -222,7 +240,7 @@ class Journal:
         async def page(last: Record | None) -> Sequence[Record]:
             return await self._read_stream(stream, begin if last is None else last.version, PAGE)
 
-        return Records(self._store, page)
+        return Records(self._store, page, self._sealer)
 
     def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
         """All records with positions above ``after``, in order, up to the present end; errors as for ``read``."""
@@ -232,7 +250,7 @@ class Journal:
             self._check_open()
             return await self._store.read_all(begin if last is None else last.position, PAGE)
 
-        return Records(self._store, page)
+        return Records(self._store, page, self._sealer)
 
     async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
         """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one.
@@ -240,8 +258,8 @@ class Journal:
         The large values of all of them are held at once. Errors as for ``read``.
         """
         records = await self._read_stream(stream, _bounded(after, "after"), max(1, _bounded(limit, "limit")))
-        if any(record.large for record in records):
-            return [await with_values(self._store, record) for record in records]
+        if self._sealer is not None or any(record.large for record in records):
+            return [await with_values(self._store, record, self._sealer) for record in records]
         return records
 
     def tail(self, *, after: int = 0) -> Tail:
@@ -251,7 +269,7 @@ class Journal:
             JournalClosed: The block has been left.
         """
         self._check_open()
-        return Tail(self._store, self._news, _bounded(after, "after"))
+        return Tail(self._store, self._news, _bounded(after, "after"), self._sealer)
 
     def news(self) -> News:
         """A subscription to the bare fact that something was committed.
@@ -315,7 +333,7 @@ class Journal:
         self._check_open()
         name = plain_name(key_name)
         entry = None if name is None else (await self._store.load([], [name])).keys.get(name)
-        return None if entry is None else await original(self._store, entry)
+        return None if entry is None else await original(self._store, entry, self._sealer)
 
     @asynccontextmanager
     async def drive(self, node: str) -> AsyncIterator[int]:
@@ -346,6 +364,8 @@ class Journal:
     async def save_snapshot(self, stream: str, version: int, fingerprint: str, state: bytes) -> None:
         """Keep a folded state as a cache; a no-op where the stream has no record of that version.
 
+        Also a no-op in a journal that was opened with keys: a state may hold what is sealed.
+
         Args:
             stream: Whose fold it is.
             version: Version of the last record that was folded.
@@ -353,6 +373,8 @@ class Journal:
             state: The state's bytes.
         """
         self._check_open()
+        if self._sealer is not None:
+            return  # a folded state would hold in plain what is sealed
         if (name := plain_name(stream)) is not None and version == _bounded(version, "version") > 0:
             await _snapshots.save(self._store, name, version, fingerprint, state)
 
@@ -360,6 +382,8 @@ class Journal:
         """The cached fold of a stream as version and state; dropped where it does not fit record and fingerprint."""
         self._check_open()
         name = plain_name(stream)
+        if self._sealer is not None:
+            return None  # it may be the state of a reader without keys
         return None if name is None else await _snapshots.load(self._store, name, fingerprint)
 
     async def verify(
@@ -382,7 +406,7 @@ class Journal:
         # A caller rarely has to wait for room; then the way to the writer is one call shorter.
         slot = writer.submit_nowait(proposal) if writer.has_room else await writer.submit(proposal)
         verdict = await slot.wait()
-        return verdict if isinstance(verdict, Committed) else await original(self._store, verdict)
+        return verdict if isinstance(verdict, Committed) else await original(self._store, verdict, self._sealer)
 
     async def _read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
         self._check_open()
@@ -398,3 +422,10 @@ def _bounded(number: int, what: str) -> int:
     if type(number) is not int:
         raise TypeError(f"{what}: {number!r} is not an integer")
     return max(0, min(number, MAX_INT))
+
+
+def _sealer(keys: KeyStore, store: Store, random: Callable[[int], bytes]) -> Sealer:
+    # Loaded here alone: a program without keys neither waits for it nor for the cipher.
+    from trouper_journal._sealer import Sealer
+
+    return Sealer(keys, store, random)

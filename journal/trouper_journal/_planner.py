@@ -13,17 +13,30 @@ from typing import Final, TypeVar
 import attrs
 
 from trouper_journal._codec import Encoded
-from trouper_journal._digest import leaf_frame, leaf_within
+from trouper_journal._digest import leaf_digest, leaf_frame, leaf_within
 from trouper_journal._errors import IdempotencyConflict, JournalError, StaleFence, VersionConflict
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._printable import Plain, Printable
-from trouper_journal._records import NO_VALUES, Committed, Key, KeyEntry, LargeValue, Record
+from trouper_journal._records import NO_VALUES, Committed, Key, KeyEntry, LargeValue, Opened, Record
 from trouper_journal._store import Batch, Head, Known
 
 T = TypeVar("T")
 
 MEMORY: Final = 10_000
 """How many streams' versions, and how many keys, are remembered."""
+
+
+@attrs.define(slots=True, eq=False, repr=False)
+class SealedWrite(Printable):
+    """How the content of a write is sealed.
+
+    Attributes:
+        key_id: Names the data key.
+        opened: What each event's content says; None for an event without content.
+    """
+
+    key_id: str
+    opened: Sequence[Opened | None] = attrs.field(repr=False)
 
 
 @attrs.define(slots=True, eq=False, repr=False)
@@ -35,6 +48,7 @@ class PreparedWrite(Printable):
     expected: int | None
     label: str | None
     wake_at: int | None
+    sealed: SealedWrite | None = None
 
 
 @attrs.define(slots=True, eq=False, repr=False)
@@ -155,6 +169,7 @@ class _Draft:
         self.versions: dict[str, int] = {}
         self.keys: dict[str, KeyEntry] = {}
         self.doubtful = False
+        self.sealed = False
         self._journal_id = journal_id
         self._epoch = head.epoch
         self._known_versions = versions
@@ -186,15 +201,52 @@ class _Draft:
         moment = now()
         records: list[Record] = []
         for write, version in zip(proposal.writes, versions, strict=True):
-            self._add(write, version, proposal, moment, records)
+            add = self._add if write.sealed is None else self._add_sealed
+            add(write, version, proposal, moment, records)
         if key is not None:
             self.keys[key.name] = KeyEntry(key.name, key.digest, first, self.position)
-        self.records += records
+        # Whoever stores the records must not keep what was sealed.
+        self.records += map(_as_stored, records) if self.sealed else records
         return Committed(tuple(records))
 
     def _version(self, stream: str) -> int:
         version = self.versions.get(stream)
         return version if version is not None else self._known_versions.get(stream, 0)
+
+    def _add_sealed(
+        self, write: PreparedWrite, version: int, proposal: Proposal, moment: int, records: list[Record]
+    ) -> None:
+        """As ``_add``, for a write whose content is sealed: the events that have content bear the key's name."""
+        assert write.sealed is not None
+        self.sealed = True
+        stream, label, meta = write.stream, write.label, proposal.meta
+        key = proposal.key.name if proposal.key is not None else None
+        wake_at = write.wake_at if proposal.fence is not None else moment
+        for at, (event, opened) in enumerate(zip(write.events, write.sealed.opened, strict=True), 1):
+            key_id = None if opened is None else write.sealed.key_id
+            record = Record(
+                position=self.position + at,
+                stream=stream,
+                version=version + at,
+                type=event.type,
+                schema=event.schema,
+                recorded_at=moment,
+                key=key,
+                label=label,
+                wake_at=wake_at,
+                key_id=key_id,
+                meta=meta,
+                facts=event.facts,
+                content=event.content,
+                leaf=b"",
+                large=event.large,
+                values={value.digest: value.data for value in event.values} if event.values else NO_VALUES,
+                opened=opened,
+            )
+            records.append(attrs.evolve(record, leaf=leaf_digest(self._journal_id, record)))
+            self.values.extend(event.values)
+        self.versions[stream] = version + len(write.events)
+        self.position += len(write.events)
 
     def _add(self, write: PreparedWrite, version: int, proposal: Proposal, moment: int, records: list[Record]) -> None:
         journal_id = self._journal_id
@@ -237,6 +289,10 @@ class _Draft:
             )
         self.versions[stream] = version
         self.position = position
+
+
+def _as_stored(record: Record) -> Record:
+    return record if record.key_id is None else attrs.evolve(record, values=NO_VALUES, opened=None)
 
 
 def concerned_streams(proposals: Sequence[Proposal]) -> set[str]:

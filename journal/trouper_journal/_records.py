@@ -7,12 +7,40 @@ is several writes, all or nothing. Times are nanoseconds since the Unix epoch, U
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import attrs
 
 from trouper_journal._printable import Plain
 
 NO_VALUES: Mapping[bytes, bytes] = {}
+
+
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Opened(Plain):
+    """What sealed content says, for a reader who has its key.
+
+    Attributes:
+        content: As plain content is stored.
+        values: The large values that it refers to, opened, by the digests of their sealed bytes.
+    """
+
+    content: bytes = attrs.field(repr=False)
+    values: Mapping[bytes, bytes] = attrs.field(default=NO_VALUES, repr=False)
+
+
+@attrs.frozen(slots=True, repr=False, eq=False)
+class Withheld(Plain):
+    """Why sealed content cannot be read, for a reader who has other keys.
+
+    Attributes:
+        reason: ``erased``: its key was destroyed on purpose; ``missing``: the keys at hand do not have it, and know
+            nothing of it; ``locked``: the keys at hand cannot be opened.
+        details: In words.
+    """
+
+    reason: Literal["erased", "missing", "locked"]
+    details: str
 
 
 @attrs.frozen(slots=True, repr=False, eq=False)
@@ -34,7 +62,9 @@ class Record(Plain):
         facts: Packed map of the event's plain fields.
         content: 16 random bytes and the packed map of its content fields; empty where it has none.
         leaf: RFC 6962 leaf hash over all of the above.
-        values: Large values that ``content`` refers to, by digest, attached by the reader.
+        values: Large values that ``content`` refers to, by digest, as stored, attached by the reader.
+        opened: What sealed content says, or why it cannot be read, attached by a reader that was given keys; None
+            where content is not sealed, or no keys were given.
     """
 
     position: int
@@ -53,6 +83,7 @@ class Record(Plain):
     leaf: bytes
     large: int = 0
     values: Mapping[bytes, bytes] = attrs.field(default=NO_VALUES, eq=False, repr=False)
+    opened: Opened | Withheld | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(slots=True, repr=False, eq=False)

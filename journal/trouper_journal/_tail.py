@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 import attrs
 import trio
@@ -16,6 +16,10 @@ from trouper_journal._proposals import MAX_EVENTS
 from trouper_journal._records import Committed, KeyEntry, Record
 from trouper_journal._store import Store
 from trouper_journal._values import references
+
+if TYPE_CHECKING:
+    # Loaded by a journal that is opened with keys: most programs open none.
+    from trouper_journal._sealer import Sealer
 
 PAGE: Final = 256
 """Records in one read; a page is read in one short transaction, so that readers never hold the log back."""
@@ -60,16 +64,22 @@ class Pages(Generic[T]):
 class Records(Pages[Record]):
     """Pages of records, each handed out with the large values that it refers to, one at a time."""
 
-    def __init__(self, store: Store, read: Callable[[Record | None], Awaitable[Sequence[Record]]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        read: Callable[[Record | None], Awaitable[Sequence[Record]]],
+        sealer: Sealer | None = None,
+    ) -> None:
         super().__init__(read)
         self._store = store
+        self._sealer = sealer
 
     async def __anext__(self) -> Record:
         if not self._page:
             await self._turn()
         record = self._page[0]
-        if record.large:
-            record = await with_values(self._store, record)
+        if self._sealer is not None or record.large:
+            record = await with_values(self._store, record, self._sealer)
         self._page.popleft()
         self._last = record
         return record
@@ -84,8 +94,9 @@ class Tail:
     Cancelling ``__anext__`` loses nothing: the next call goes on where the last record was handed out.
     """
 
-    def __init__(self, store: Store, news: NewsHub, after: int) -> None:
+    def __init__(self, store: Store, news: NewsHub, after: int, sealer: Sealer | None = None) -> None:
         self._store = store
+        self._sealer = sealer
         self._news = news
         self._page: deque[Record] = deque()
         self._position = after
@@ -109,8 +120,8 @@ class Tail:
             if not page and not await self._news.beyond(self._position):
                 raise StopAsyncIteration
         record = self._page[0]
-        if record.large:
-            record = await with_values(self._store, record)
+        if self._sealer is not None or record.large:
+            record = await with_values(self._store, record, self._sealer)
         self._page.popleft()
         self._position = record.position
         return record
@@ -184,7 +195,7 @@ class Arrivals:
         return await self._hub.arrival(self._inbox)
 
 
-async def original(store: Store, entry: KeyEntry) -> Committed:
+async def original(store: Store, entry: KeyEntry, sealer: Sealer | None = None) -> Committed:
     """What was committed under a key.
 
     Raises:
@@ -195,15 +206,17 @@ async def original(store: Store, entry: KeyEntry) -> Committed:
     records = await store.read_all(entry.first - 1, max(1, min(count, MAX_EVENTS)))
     if len(records) != count or any(record.key != entry.name for record in records):
         raise JournalCorrupt(f"the index of keys leads from {entry.name} to other records", entry.first)
-    return Committed(tuple([await with_values(store, record) for record in records]), repeated=True)
+    return Committed(tuple([await with_values(store, record, sealer) for record in records]), repeated=True)
 
 
-async def with_values(store: Store, record: Record) -> Record:
-    """The record with the large values that it refers to.
+async def with_values(store: Store, record: Record, sealer: Sealer | None = None) -> Record:
+    """The record with the large values that it refers to, and opened where it is sealed and there is a sealer.
 
     Raises:
-        JournalCorrupt: Its content does not name them, or they are not bytes; names the position.
+        JournalCorrupt: Its content does not name them, they are not bytes, or it does not open; names the position.
     """
+    if sealer is not None and record.key_id is not None:
+        return await sealer.opened(record)
     if not record.large or record.key_id is not None:
         return record
     try:

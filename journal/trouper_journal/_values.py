@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast
 
@@ -94,19 +94,20 @@ def check_value(value: object, path: str = "") -> None:
     pack_plain(plain(value, path), path)
 
 
-def unpack(data: bytes, values: Mapping[bytes, bytes] | None = None) -> Value:
+def unpack(data: bytes, values: Mapping[bytes, bytes] | None = None, overhead: int = 0) -> Value:
     """Read a packed value; any bytes give a value or ``JournalCorrupt``.
 
     Args:
         data: The packed value.
         values: Large values by digest, for the references in ``data``; None where it may hold no references.
+        overhead: By how many bytes the stored large values are longer than these, because they are sealed.
 
     Raises:
         JournalCorrupt: The bytes are not a packed value, or refer to a large value that is not given.
     """
     if len(data) > MAX_SIZE:
         raise JournalCorrupt(f"a packed value of {len(data)} bytes is beyond the limit of {MAX_SIZE}")
-    value = _unpack(data, _Extensions(values))
+    value = _unpack(data, _Extensions(values, overhead))
     if _may_be_bad(data) and not _is_plain(value, 0):
         raise JournalCorrupt("a packed value holds not-a-number, a timestamp, or is nested too deep")
     return cast("Value", value)
@@ -121,7 +122,7 @@ def pack_map(fields: Mapping[str, Value], path: str = "") -> bytes:
     return pack(fields, path) if fields else b""
 
 
-def unpack_map(data: bytes, values: Mapping[bytes, bytes] | None = None) -> dict[str, Value]:
+def unpack_map(data: bytes, values: Mapping[bytes, bytes] | None = None, overhead: int = 0) -> dict[str, Value]:
     """Read what ``pack_map`` wrote.
 
     Raises:
@@ -131,7 +132,7 @@ def unpack_map(data: bytes, values: Mapping[bytes, bytes] | None = None) -> dict
         return {}
     if _is_simple(data):
         return _unpack_simple(data)
-    fields = unpack(data, values)
+    fields = unpack(data, values, overhead)
     if type(fields) is not dict:
         raise JournalCorrupt("a packed value is not a map")
     return fields
@@ -146,6 +147,15 @@ def references(data: bytes) -> tuple[Reference, ...]:
     found = _Collector()
     _unpack(data, found)
     return tuple(found.references)
+
+
+def repack(data: bytes, replaced: Callable[[Reference], Reference]) -> bytes:
+    """The same packed value with other references."""
+
+    def extension(code: int, stored: bytes) -> object:
+        return _unpack_int(stored) if code == EXT_INT else replaced(_unpack_reference(stored))
+
+    return pack_plain(_unpack(data, extension))
 
 
 def plain(value: object, path: str = "") -> Value:
@@ -303,6 +313,7 @@ class _Extensions(Printable):
     """Reads extensions; references are replaced by what they stand for."""
 
     values: Mapping[bytes, bytes] | None
+    overhead: int = 0
 
     def __call__(self, code: int, data: bytes) -> object:
         if code == EXT_INT:
@@ -313,7 +324,7 @@ class _Extensions(Printable):
         stored = self.values.get(reference.digest)
         if stored is None:
             raise JournalCorrupt(f"the large value {reference.digest.hex()} is missing")
-        if len(stored) != reference.size:
+        if len(stored) + self.overhead != reference.size:
             raise JournalCorrupt(f"the large value {reference.digest.hex()} has the wrong length")
         return unpack(stored[16:])
 
@@ -333,7 +344,7 @@ class _Collector(Printable):
         return None
 
 
-def _unpack(data: bytes, extensions: _Extensions | _Collector) -> object:
+def _unpack(data: bytes, extensions: Callable[[int, bytes], object]) -> object:
     try:
         return msgpack.unpackb(data, unicode_errors="surrogatepass", object_pairs_hook=_pairs, ext_hook=extensions)
     except _MISFITS as error:

@@ -20,6 +20,7 @@ from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._printable import Plain, Printable
 from trouper_journal._records import Record
+from trouper_journal._sealed import sealed_references
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
 from trouper_journal._verify_index import SeenStream, StreamIndexes
@@ -280,7 +281,9 @@ class _Checker(Printable):
         try:
             unpack_map(record.meta)
             unpack_map(record.facts)
-            if record.key_id is None and record.content:
+            if record.key_id is not None:
+                found = sealed_references(record.content)
+            elif record.content:
                 if len(record.content) <= SALT_SIZE:
                     raise JournalCorrupt("content is shorter than its random bytes")
                 if record.large:
@@ -292,7 +295,7 @@ class _Checker(Printable):
         except (TypeError, AttributeError):
             self.note("encoding", "a column does not hold bytes", record.position, record.stream)
         else:
-            if record.key_id is None and len(found) != record.large:
+            if len(found) != record.large:
                 message = f"it counts {record.large} large values and refers to {len(found)}"
                 self.note("value", message, record.position, record.stream)
         return found

@@ -133,3 +133,28 @@ def proof(old: int, leaves: list[bytes], *, known: bool = True) -> list[bytes]:
     if old <= split:
         return [*proof(old, leaves[:split], known=known), root(leaves[split:])]
     return [*proof(old - split, leaves[split:], known=False), root(leaves[:split])]
+
+
+def named(value: str) -> bytes:
+    return len(text(value)).to_bytes(4, "big") + text(value)
+
+
+def bound_content(journal_id: bytes, key_id: str, stream: str, type: str, schema: int, head: bytes) -> bytes:
+    return b"\x01" + journal_id + named(key_id) + named(stream) + named(type) + schema.to_bytes(4, "big") + head
+
+
+def bound_value(journal_id: bytes, key_id: str, domain: str) -> bytes:
+    return b"\x02" + journal_id + named(key_id) + named(domain)
+
+
+def bound_key(journal_id: bytes, key_id: str, domain: str) -> bytes:
+    return b"\x03" + journal_id + named(key_id) + named(domain)
+
+
+def gcm(key: bytes, nonce: bytes, plain: bytes, bound: bytes) -> bytes:
+    """Nonce, ciphertext and tag, from the cipher's parts."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    encryptor = Cipher(algorithms.AES(key), modes.GCM(nonce)).encryptor()
+    encryptor.authenticate_additional_data(bound)
+    return nonce + encryptor.update(plain) + encryptor.finalize() + encryptor.tag

@@ -1,0 +1,376 @@
+"""Data keys in an SQLite file of their own, each wrapped with a master key. ``docs/format.md`` gives the layout.
+
+The file keeps a rollback journal instead of a write-ahead log, and overwrites what is deleted: a key that was destroyed
+is nowhere in it. Every call opens the file anew, so that it may be used from any task, thread and process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias, TypeVar
+
+import trio
+
+from trouper_journal._aead import Cipher, SealBroken
+from trouper_journal._keystore import DataKey, KeyEntry, KeyStoreError, erased, missing, new_key
+from trouper_journal._masterkey import PRIVATE, master_id, new_master, read_master, refuse_open, sync_folder
+from trouper_journal._records import Withheld
+from trouper_journal._sealed import NONCE, key_context
+
+APPLICATION_ID: Final = 0x5452504B
+"""Marks the file as Trouper's keys (SQLite header, offset 68)."""
+
+LAYOUT: Final = 1
+"""Number of the table layout (``user_version``)."""
+
+_CHANGES: Final = slice(24, 28)
+"""Where the header of an SQLite file counts its transactions."""
+
+_TABLES: Final = (
+    "CREATE TABLE vault (one INTEGER PRIMARY KEY CHECK (one = 1), master TEXT NOT NULL)",
+    """CREATE TABLE keys (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    journal BLOB NOT NULL,
+    domain TEXT NOT NULL,
+    state TEXT NOT NULL,
+    wrapped BLOB
+)""",
+    "CREATE UNIQUE INDEX keys_active ON keys (journal, domain) WHERE state = 'active'",
+    "CREATE INDEX keys_domain ON keys (journal, domain)",
+)
+
+Place: TypeAlias = tuple[bytes, str]
+T = TypeVar("T")
+
+
+class FileKeyStore:
+    """Keeps data keys in a file, which is made with the first key; a `KeyStore`.
+
+    Whoever has a copy of this file *and* the master key can read what was sealed, also after an erasure that the copy
+    is older than: let backups of it grow no older than you promise to forget.
+
+    Args:
+        path: The file.
+        master: The master key, 32 bytes, as a secret store gives it; or the path of its file. By default the file is
+            called like this one with ``.master`` behind it, and is made together with it.
+        random: Source of random bytes.
+
+    Raises:
+        KeyStoreError: The master key has not 32 bytes.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        master: bytes | str | os.PathLike[str] | None = None,
+        *,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.path: Final = os.path.abspath(os.fsdecode(path))
+        self._secret = master if isinstance(master, bytes) else None
+        if self._secret is not None:
+            Cipher(_checked(self._secret))
+        self.master_path: Final = f"{self.path}.master" if master is None else os.path.abspath(os.fsdecode(master))
+        self._random = random
+        self._lock = trio.Lock()
+        self._wanted: set[Place] = set()
+        self._made: dict[Place, DataKey] = {}
+        self._batches = 0
+
+    async def obtain(self, journal: bytes, domain: str) -> DataKey:
+        """The active key of a domain, made where there is none; calls at the same time share one transaction.
+
+        Raises:
+            KeyStoreError: The file cannot be read or written, or another master key is needed.
+        """
+        place = (journal, domain)
+        known = self._batches
+        self._wanted.add(place)
+        async with self._lock:
+            # Only what was looked up after this call began will do.
+            if self._batches == known or place not in self._made:
+                wanted, self._wanted = self._wanted | {place}, set()
+                self._batches += 1
+                self._made = {}
+                self._made = await trio.to_thread.run_sync(self._obtain, wanted)
+            return self._made[place]
+
+    async def find(self, key_id: str) -> DataKey | Withheld:
+        """A key by its name, or why there is none."""
+
+        def find(database: sqlite3.Connection) -> DataKey | Withheld:
+            row = database.execute("SELECT journal, domain, wrapped FROM keys WHERE id = ?", (key_id,)).fetchone()
+            if row is None:
+                return missing(key_id)
+            return erased(key_id) if row[2] is None else _unwrap(self._cipher(database), key_id, *row)
+
+        try:
+            return await self._read(find, missing(key_id))
+        except KeyStoreError as error:
+            return Withheld("locked", f"sealed, and its key {key_id} cannot be had: {error}")
+
+    async def entries(self, journal: bytes, domain: str) -> Sequence[KeyEntry]:
+        """All keys that a domain has or had, oldest first.
+
+        Raises:
+            KeyStoreError: The file cannot be read.
+        """
+        query = "SELECT id, state FROM keys WHERE journal = ? AND domain = ? ORDER BY number"
+        return await self._read(
+            lambda database: [KeyEntry(*row) for row in database.execute(query, (journal, domain)).fetchall()], []
+        )
+
+    async def retire(self, journal: bytes, domain: str) -> Sequence[str]:
+        """Let the domain have no active key; the names of all its keys that are not destroyed.
+
+        Raises:
+            KeyStoreError: The file cannot be read or written.
+        """
+
+        def retire(database: sqlite3.Connection) -> list[str]:
+            where = "WHERE journal = ? AND domain = ? AND wrapped IS NOT NULL"
+            database.execute(f"UPDATE keys SET state = 'retired' {where}", (journal, domain))  # noqa: S608 -- a constant
+            found = database.execute(f"SELECT id FROM keys {where} ORDER BY number", (journal, domain))  # noqa: S608
+            return [row[0] for row in found.fetchall()]
+
+        return await self._change(retire)
+
+    async def destroy(self, key_ids: Sequence[str]) -> Sequence[str]:
+        """Overwrite keys; those that were there. Their names are kept, so that it is known that they are no more.
+
+        Raises:
+            KeyStoreError: The file cannot be read or written; nothing was destroyed.
+        """
+
+        def destroy(database: sqlite3.Connection) -> list[str]:
+            update = "UPDATE keys SET state = 'destroyed', wrapped = NULL WHERE id = ? AND wrapped IS NOT NULL"
+            return [key_id for key_id in key_ids if database.execute(update, (key_id,)).rowcount]
+
+        return await self._change(destroy)
+
+    async def rotate(self, master: bytes | None = None) -> int:
+        """Wrap all keys with another master key; how many there are. The old one is of no use afterwards.
+
+        Where the master key has a file, the new one takes its place, and an interrupted rotation is completed by the
+        next one. Data keys stay as they are, so that nothing in a journal changes.
+
+        Args:
+            master: The new master key, 32 bytes; needed where the present one was given as bytes. By default a random
+                one.
+
+        Raises:
+            KeyStoreError: The files cannot be read or written, or the present master key is not the right one.
+        """
+        if self._secret is not None and master is None:
+            raise KeyStoreError("give the new master key, as the present one was given: 32 bytes")
+        async with self._lock:
+            return await trio.to_thread.run_sync(self._rotate, master)
+
+    def stamp(self) -> object:
+        """Changes with every transaction on the file."""
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                return (os.fstat(file.fileno()).st_ino, file.read(100)[_CHANGES])
+        except OSError:
+            return ()
+
+    # ---- in a thread
+
+    def _obtain(self, places: Collection[Place]) -> dict[Place, DataKey]:
+        query = "SELECT id, journal, domain, wrapped FROM keys WHERE journal = ? AND domain = ? AND state = 'active'"
+        insert = "INSERT INTO keys (id, journal, domain, state, wrapped) VALUES (?, ?, ?, 'active', ?)"
+
+        def obtain(database: sqlite3.Connection) -> dict[Place, DataKey]:
+            cipher = self._cipher(database)
+            found: dict[Place, DataKey] = {}
+            for place in places:
+                row = database.execute(query, place).fetchone()
+                if row is None:
+                    key = found[place] = new_key(*place, self._random)
+                    database.execute(insert, (key.id, *place, self._wrap(cipher, key)))
+                else:
+                    found[place] = _unwrap(cipher, *row)
+            return found
+
+        self._create()
+        return self._transact(obtain)
+
+    def _rotate(self, master: bytes | None) -> int:
+        waiting = f"{self.master_path}.new"
+        with self._opened() as database:
+            present = _master_of(database)
+        if self._secret is None:
+            begun = read_master(waiting)
+            if begun is not None and master_id(begun) == present:
+                os.replace(waiting, self.master_path)
+                sync_folder(self.master_path)
+            elif begun is not None:
+                os.remove(waiting)
+            made = new_master(waiting, self._random if master is None else lambda _: _checked(master))
+        else:
+            made = _checked(master or b"")
+        number = self._transact(lambda database: self._rewrap(database, made))
+        if self._secret is None:
+            os.replace(waiting, self.master_path)
+            sync_folder(self.master_path)
+        else:
+            self._secret = made
+        return number
+
+    def _rewrap(self, database: sqlite3.Connection, master: bytes) -> int:
+        old, new = self._cipher(database), Cipher(master)
+        last = count = 0
+        query = (
+            "SELECT number, id, journal, domain, wrapped FROM keys WHERE number > ? AND wrapped IS NOT NULL "
+            "ORDER BY number LIMIT 500"
+        )
+        while rows := database.execute(query, (last,)).fetchall():
+            for number, *row in rows:
+                key = _unwrap(old, *row)
+                database.execute("UPDATE keys SET wrapped = ? WHERE number = ?", (self._wrap(new, key), number))
+                last = number
+            count += len(rows)
+        database.execute("UPDATE vault SET master = ?", (master_id(master),))
+        return count
+
+    def _wrap(self, cipher: Cipher, key: DataKey) -> bytes:
+        nonce = self._random(NONCE)
+        return nonce + cipher.seal(nonce, key.secret, key_context(key.id, key.journal, key.domain))
+
+    def _cipher(self, database: sqlite3.Connection) -> Cipher:
+        """The cipher of the master key that the file's keys are wrapped with.
+
+        Raises:
+            KeyStoreError: It is not at hand.
+        """
+        wanted = _master_of(database)
+        for master in self._masters():
+            if master is not None and master_id(master) == wanted:
+                return Cipher(master)
+        where = "the one given" if self._secret is not None else self.master_path
+        raise KeyStoreError(f"{self.path} needs the master key {wanted}, which is not {where}")
+
+    def _masters(self) -> Iterator[bytes | None]:
+        if self._secret is not None:
+            yield self._secret
+        else:
+            yield read_master(self.master_path)
+            # A rotation may have been interrupted, or be under way.
+            yield read_master(f"{self.master_path}.new")
+
+    def _create(self) -> None:
+        """Make the file and its tables, and the master key's file with them, unless they are there."""
+        if not os.path.exists(self.path):
+            try:
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+            except OSError as error:
+                raise KeyStoreError(f"{self.path} cannot be made: {error.strerror}") from error
+            sync_folder(self.path)
+
+        def lay_out(database: sqlite3.Connection) -> None:
+            if _is_laid_out(database, self.path):
+                return
+            master = self._secret or read_master(self.master_path) or new_master(self.master_path, self._random)
+            for statement in _TABLES:
+                database.execute(statement)
+            database.execute("INSERT INTO vault VALUES (1, ?)", (master_id(master),))
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {LAYOUT}")
+
+        with self._opened() as database:
+            done = _is_laid_out(database, self.path)
+        if not done:
+            self._transact(lay_out)
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._opened() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(database)
+                database.execute("COMMIT")
+                return result
+            finally:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            refuse_open(self.path)
+            database = sqlite3.connect(f"file:{_quoted(self.path)}?mode=rw", uri=True, timeout=10, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise KeyStoreError(f"{self.path} cannot be opened: {error}") from error
+        try:
+            database.execute("PRAGMA secure_delete = ON")
+            database.execute("PRAGMA synchronous = EXTRA")
+            yield database
+        except sqlite3.Error as error:
+            raise KeyStoreError(f"{self.path}: {error}") from error
+        finally:
+            database.close()
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
+        """What a look at the file gives; ``otherwise`` where there is no file."""
+
+        def read() -> T:
+            if not os.path.exists(self.path):
+                return otherwise
+            with self._opened() as database:
+                return work(database) if _is_laid_out(database, self.path) else otherwise
+
+        return await trio.to_thread.run_sync(read)
+
+    async def _change(self, work: Callable[[sqlite3.Connection], list[str]]) -> list[str]:
+        def change() -> list[str]:
+            if not os.path.exists(self.path):
+                return []
+            with self._opened() as database:
+                there = _is_laid_out(database, self.path)
+            return self._transact(work) if there else []
+
+        async with self._lock:
+            return await trio.to_thread.run_sync(change)
+
+
+def _unwrap(cipher: Cipher, key_id: str, journal: bytes, domain: str, wrapped: bytes) -> DataKey:
+    try:
+        secret = cipher.open(wrapped[:NONCE], wrapped[NONCE:], key_context(key_id, journal, domain))
+    except SealBroken:
+        raise KeyStoreError(f"the key {key_id} is damaged: restore the file of keys from a backup") from None
+    return DataKey(key_id, journal, domain, secret)
+
+
+def _is_laid_out(database: sqlite3.Connection, path: str) -> bool:
+    application, layout, tables = database.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
+    if application == APPLICATION_ID and layout == LAYOUT:
+        return True
+    if application == APPLICATION_ID:
+        raise KeyStoreError(f"{path} has the layout {layout}, this release knows layout {LAYOUT}")
+    if application or layout or tables:
+        raise KeyStoreError(f"{path} is an SQLite file, but holds no keys of Trouper")
+    return False
+
+
+def _master_of(database: sqlite3.Connection) -> str:
+    found = database.execute("SELECT master FROM vault").fetchone()
+    if found is None:
+        raise KeyStoreError("the file of keys does not name its master key: restore it from a backup")
+    name: str = found[0]
+    return name
+
+
+def _checked(master: bytes) -> bytes:
+    if len(master) != 32:
+        raise KeyStoreError(f"a master key has 32 bytes, not {len(master)}")
+    return master
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
