@@ -176,7 +176,7 @@ class Shapes(Printable):
         def parts(value: object) -> Iterator[tuple[str, Shape, object]]:
             if type(value) in tags:
                 yield from shapes[tags[type(value)]].parts(value)
-            elif type(value) is dict and value.get(key) in shapes:
+            elif type(value) is dict and type(value.get(key)) is str and value[key] in shapes:
                 yield from shapes[value[key]].parts(value)
 
         return Shape((dict,), tuple(classes), write, read, parts)

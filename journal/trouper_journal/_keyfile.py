@@ -30,7 +30,10 @@ _CHANGES: Final = slice(24, 28)
 """Where the header of an SQLite file counts its transactions."""
 
 _TABLES: Final = (
-    "CREATE TABLE vault (one INTEGER PRIMARY KEY CHECK (one = 1), master TEXT NOT NULL)",
+    """CREATE TABLE vault (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    master TEXT NOT NULL
+)""",
     """CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,

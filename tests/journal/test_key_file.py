@@ -1,5 +1,7 @@
 """The file of keys: durable before it is needed, gone when destroyed, clear when it is lost, safe to rotate."""
 
+# ruff: noqa: ASYNC220, ASYNC240 -- a few small files, and a process that is killed at once
+
 from __future__ import annotations
 
 import os
@@ -11,12 +13,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from tests.journal.test_sealing import REGISTRY, SECRET, Noted, erase, events_of
 
 from trouper_journal import Batch, Domain, Journal, MemoryStore, Withheld, Write
 from trouper_journal.sealing import DataKey, FileKeyStore, KeyStoreError
 from trouper_journal.testing import FaultyStore
-
-from tests.journal.test_sealing import REGISTRY, SECRET, Noted, erase, events_of
 
 JOURNAL = bytes(16)
 
