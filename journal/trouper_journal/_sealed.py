@@ -27,6 +27,7 @@ _HEAD: Final = struct.Struct(">BH")
 _REFERENCE: Final = struct.Struct(">32sQ")
 _LENGTH: Final = struct.Struct(">I")
 _SCHEMA: Final = struct.Struct(">I")
+_LAYOUT: Final = bytes([SEAL_FORMAT])
 _CONTENT: Final = b"\x01"
 _VALUE: Final = b"\x02"
 _KEY: Final = b"\x03"
@@ -64,6 +65,19 @@ def sealed_references(content: bytes) -> tuple[Reference, ...]:
     """
     header, _, _ = split_sealed(content)
     return tuple(Reference(*found) for found in _REFERENCE.iter_unpack(header[_HEAD.size :]))
+
+
+def listed_references(record: Record) -> tuple[Reference, ...]:
+    """The references of a sealed record, for a check of the whole journal.
+
+    Content that counts no large values may be sealed in any way: its leaf covers it, and nothing else is to be checked.
+
+    Raises:
+        JournalCorrupt: It counts large values, and does not list them.
+    """
+    if record.content[:1] != _LAYOUT and not record.large:
+        return ()
+    return sealed_references(record.content)
 
 
 def references_of(record: Record) -> tuple[Reference, ...]:

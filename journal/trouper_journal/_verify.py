@@ -20,7 +20,7 @@ from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._printable import Plain, Printable
 from trouper_journal._records import Record
-from trouper_journal._sealed import sealed_references
+from trouper_journal._sealed import listed_references
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
 from trouper_journal._verify_index import SeenStream, StreamIndexes
@@ -282,7 +282,7 @@ class _Checker(Printable):
             unpack_map(record.meta)
             unpack_map(record.facts)
             if record.key_id is not None:
-                found = sealed_references(record.content)
+                found = listed_references(record)
             elif record.content:
                 if len(record.content) <= SALT_SIZE:
                     raise JournalCorrupt("content is shorter than its random bytes")

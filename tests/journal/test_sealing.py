@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -31,7 +34,15 @@ from trouper_journal import (
     event,
     fold,
 )
-from trouper_journal.sealing import ERASURES, KeyStore, KeyStoreError, MemoryKeyStore, destroy_keys, references_of
+from trouper_journal.sealing import (
+    ERASURES,
+    DataKey,
+    KeyStore,
+    KeyStoreError,
+    MemoryKeyStore,
+    destroy_keys,
+    references_of,
+)
 from trouper_journal.testing import PROMISES, OpenJournal
 
 SECRET = "what nobody else may know"
@@ -201,7 +212,7 @@ async def test_no_record_is_sealed_with_a_key_that_is_being_destroyed(opener: Op
     class Slow(MemoryKeyStore):
         asked: int = 0
 
-        async def obtain(self, journal: bytes, domain: str) -> object:  # type: ignore[override]  # a key, as the port has it
+        async def obtain(self, journal: bytes, domain: str) -> DataKey:
             key = await super().obtain(journal, domain)
             self.asked += 1
             if self.asked == 2:
@@ -231,10 +242,10 @@ async def test_an_interrupted_erasure_is_completed_by_the_next(opener: Opener) -
     class Failing(MemoryKeyStore):
         fails = True
 
-        async def destroy(self, key_ids: object) -> object:  # type: ignore[override]  # as the port has it
+        async def destroy(self, key_ids: Sequence[str]) -> Sequence[str]:
             if self.fails:
                 raise KeyStoreError("the power is gone")
-            return await super().destroy(list(key_ids))  # type: ignore[call-overload]
+            return await super().destroy(key_ids)
 
     async with opener(keys := Failing()) as journal:
         await journal.commit([Write("a", [Noted(1, SECRET)], domain=ROOM)])
@@ -250,7 +261,7 @@ async def test_an_interrupted_erasure_is_completed_by_the_next(opener: Opener) -
 
 async def test_without_a_key_nothing_is_written(opener: Opener) -> None:
     class Locked(MemoryKeyStore):
-        async def obtain(self, journal: bytes, domain: str) -> object:  # type: ignore[override]  # as the port has it
+        async def obtain(self, journal: bytes, domain: str) -> DataKey:
             raise KeyStoreError("nobody has the master key")
 
     async with opener(Locked()) as journal:
@@ -312,6 +323,25 @@ async def test_a_changed_seal_is_named_by_its_position(tmp_path: Path) -> None:
         with pytest.raises(JournalCorrupt) as caught:
             await journal.read_page("a")
     assert caught.value.position == 2
+
+
+async def test_damage_in_sealed_large_values_is_found_without_keys(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with Journal.open(path, registry=REGISTRY, keys=MemoryKeyStore()) as journal:
+        await journal.commit([Write("a", [Noted(1, BIG)], domain=ROOM)])
+    database = sqlite3.connect(path)
+    database.executescript(
+        "DROP TRIGGER large_update; UPDATE large SET data = substr(data, 1, 40) || x'00' || substr(data, 42)"
+    )
+    database.close()
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        (problem,) = (await journal.verify()).problems
+        assert (problem.kind, problem.position) == ("value", 1)
+
+
+def test_a_program_without_keys_does_not_load_what_seals() -> None:
+    code = "import sys, trouper_journal; sys.exit(any('crypto' in name or '_sealer' in name for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 async def test_snapshots_are_neither_kept_nor_used_with_keys(opener: Opener) -> None:

@@ -86,7 +86,7 @@ LEAF_4 = {("leaf", 4), ("head", None)}
         ("UPDATE events SET type = 'sample.noted' WHERE position = 4", LEAF_4),
         ("UPDATE events SET schema = 2 WHERE position = 4", LEAF_4),
         ("UPDATE events SET recorded_at = recorded_at + 1 WHERE position = 4", LEAF_4),
-        ("UPDATE events SET key_id = 'k' WHERE position = 4", {*LEAF_4, ("encoding", 4)}),
+        ("UPDATE events SET key_id = 'k' WHERE position = 4", LEAF_4),
         ("UPDATE events SET key = 'other' WHERE position = 4", {*LEAF_4, ("key", 4)}),
         ("UPDATE events SET label = 'other' WHERE position = 4", LEAF_4),
         ("UPDATE events SET label = 'other' WHERE position = 7", {("leaf", 7), ("head", None)}),
