@@ -7,6 +7,8 @@ from trouper.audit.assert_replay import assert_replays as assert_replays
 from trouper.audit.chain import AnswerWhy as AnswerWhy
 from trouper.audit.chain import CallWhy as CallWhy
 from trouper.audit.chain import SpendWhy as SpendWhy
+from trouper.audit.diff import Comparison as Comparison
+from trouper.audit.diff import compare as compare
 from trouper.audit.jsonl import export_jsonl as export_jsonl
 from trouper.audit.lines import LineOptions as LineOptions
 from trouper.audit.lines import record_line as record_line

@@ -121,6 +121,7 @@ class Trace:
         state: How it stands, or stood at the first record that cannot be folded.
         unread: What stopped the reading, in words; None where all was read.
         last: Position of the last record that was read.
+        last_at: When that was recorded (ns UTC).
         focus: Number of the model call that is asked about.
         about_run: What concerns the run as a whole: who asked for it, took it up, paused or raised it, how it ended.
         about_call: What concerns the model call in focus, and the calls of its reply.
@@ -129,6 +130,7 @@ class Trace:
         costs: All that was spent.
         limits: What was refused, warned of and raised.
         gone: Ids of its messages of which something was erased.
+        ops: What hooks did to the messages that the model is shown.
     """
 
     run: str
@@ -136,6 +138,7 @@ class Trace:
     focus: int | None = None
     unread: str | None = None
     last: int = 0
+    last_at: int = 0
     about_run: list[Entry] = field(factory=list)
     about_call: list[Entry] = field(factory=list)
     sent: list[Sent] = field(factory=list)
@@ -143,7 +146,7 @@ class Trace:
     costs: list[Cost] = field(factory=list)
     limits: list[Entry] = field(factory=list)
     gone: set[str] = field(factory=set)
-    _ops: tuple[HookOp, ...] = ()
+    ops: tuple[HookOp, ...] = ()
     _current: int = -1
 
     @property
@@ -162,7 +165,7 @@ class Trace:
         if isinstance(event, ev.HookApplied) and not event.overtaken and not event.failed:
             self._note_ops(entry, event)
         self.state = evolve(self.state, event)
-        self.last = entry.record.position
+        self.last, self.last_at = entry.record.position, entry.record.recorded_at
 
     # ---- the model call in focus
 
@@ -179,15 +182,13 @@ class Trace:
     def _note_request(self, entry: Entry, event: object) -> None:
         match event:
             case ev.ModelRequested() if self._looks_at(event.index):
-                sent = Sent(
-                    self.state, self._ops, event.attempt, event.closing, event.model, event.digest, entry.record
-                )
+                sent = Sent(self.state, self.ops, event.attempt, event.closing, event.model, event.digest, entry.record)
                 self.sent.append(sent)
             case ev.ModelResponded(attempt=0) if self._looks_at(event.index):
-                self.sent.append(Sent(self.state, self._ops, 0, self.state.closing, "", b"", None))
+                self.sent.append(Sent(self.state, self.ops, 0, self.state.closing, "", b"", None))
 
     def _note_ops(self, entry: Entry, event: ev.HookApplied) -> None:
-        self._ops += tuple(
+        self.ops += tuple(
             HookOp(op, done.hook, entry.record.position)
             for done in known(event.done, ())
             for op in done.ops

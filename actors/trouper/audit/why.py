@@ -155,20 +155,7 @@ class Explainer(Printable):
 
     async def _request(self, sent: Sent, trace: Trace) -> Request:
         document = await read_document(self.journal, sent.state.definition)
-        return rebuild(sent, await self._past(sent.state), document, trace.gone)
-
-    async def _past(self, state: RunState) -> Past:
-        """What comes before the run's own messages, held against what was pinned of it."""
-        lead = lead_of(state)
-        if state.base is None:
-            return Past(lead=lead)
-        try:
-            pieces = await self._histories.pieces(state.base.refs)
-            segments = [await self._histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
-        except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
-            return Past((), lead, f"it starts from what cannot be read: {error}")
-        erased = any(segment.erased for segment in segments)
-        return Past(tuple(pieces), lead, await self._histories.difference(state), erased)
+        return rebuild(sent, await past_of(self._histories, sent.state), document, trace.gone)
 
     # ---- answers
 
@@ -247,6 +234,24 @@ class Explainer(Printable):
         if turn.queued > 1:
             found += await self.journal.read_page(stream, after=turn.queued - 1, limit=1)
         return tuple(read_entry(self.journal, record) for record in found)
+
+
+async def past_of(histories: Histories, state: RunState) -> Past:
+    """What comes before a run's own messages, held against what was pinned of it.
+
+    Raises:
+        JournalError: The journal cannot be read.
+    """
+    lead = lead_of(state)
+    if state.base is None:
+        return Past(lead=lead)
+    try:
+        pieces = await histories.pieces(state.base.refs)
+        segments = [await histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
+    except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
+        return Past((), lead, f"it starts from what cannot be read: {error}")
+    erased = any(segment.erased for segment in segments)
+    return Past(tuple(pieces), lead, await histories.difference(state), erased)
 
 
 def sound(why: CallWhy | AnswerWhy) -> bool:

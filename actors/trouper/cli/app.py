@@ -14,7 +14,7 @@ from trouper.cli.copying import backup
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.driving import run
-from trouper.cli.explaining import why
+from trouper.cli.explaining import diff, why
 from trouper.cli.exporting import export
 from trouper.cli.json_schemas import schema
 from trouper.cli.looking import runs, show, tail
@@ -38,7 +38,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to ask
     demo, run, send,
     # to look
-    runs, sessions, show, why, tail, approvals,
+    runs, sessions, show, why, diff, tail, approvals,
     # to decide
     approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
     # to check

@@ -1,4 +1,4 @@
-"""``why``: the causal chain behind a call, an answer or a spend."""
+"""``why``: the causal chain behind a call, an answer or a spend; ``diff``: two runs side by side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from rich.tree import Tree
 
+from trouper.audit.diff import compare
+from trouper.audit.diff_json import comparison_json
 from trouper.audit.why import Explainer, sound
 from trouper.audit.why_json import answer_json, call_json, spend_json
 from trouper.cli.codes import Exit, UsageError
@@ -14,6 +16,7 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, is_call, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
+from trouper.cli.side_by_side import SideBySide
 from trouper.cli.why_tree import Planter
 from trouper_journal import Journal
 
@@ -64,3 +67,28 @@ def _print(output: Output, what: Tree | dict[str, object]) -> None:
         output.result(what)
     else:
         output.json(what)
+
+
+@command
+@JOURNAL
+@click.argument("left", metavar="RUN")
+@click.argument("right", metavar="[OTHER]", required=False)
+@click.option("--full", is_flag=True, help="Shorten nothing.")
+def diff(output: Output, /, journal: Path, left: str, right: str | None, *, full: bool) -> Exit:
+    """Put two runs side by side, or a fork and the run that it was forked from.
+
+    Shows how many messages they have in common, the first that differs, and then messages, calls, results and spending
+    that differ. Exit code 1 if anything does, as of diff(1).
+    """
+
+    async def main() -> Exit:
+        async with opened_to_read(journal) as opened_journal:
+            names = [await find_run(opened_journal, given) for given in (left, right) if given is not None]
+            found = await compare(opened_journal, *names)
+        if output.as_json:
+            output.json(comparison_json(found))
+        else:
+            SideBySide(output, full).show(found)
+        return Exit.OK if found.same else Exit.BAD
+
+    return run_async(main)

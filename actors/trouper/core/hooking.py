@@ -129,10 +129,11 @@ def extended(chain: bytes, salt: bytes, ops: Sequence[MessageOp]) -> bytes:
     """The digest over messages, with what was done to them: so it says what the model was shown."""
     if not ops:
         return chain
-    return hashlib.sha256(chain + content_digest(salt, [_value(op) for op in ops])).digest()
+    return hashlib.sha256(chain + content_digest(salt, [op_value(op) for op in ops])).digest()
 
 
-def _value(op: MessageOp) -> Value:
+def op_value(op: MessageOp) -> Value:
+    """What was done to the messages, as a plain value."""
     if isinstance(op, Drop):
         return ["drop", list(op.ids), op.through]
     after = op.after if isinstance(op, Insert) else None
