@@ -15,7 +15,7 @@ from tests.cli.program import called, complaint, objects, ok_called, one_object
 from tests.golden.found import run_of
 
 from trouper import REGISTRY, Agent, EditArguments, Human, Runtime, WhatIf, tool
-from trouper.audit import Comparison, Explainer, compare
+from trouper.audit import Comparison, compare
 from trouper.audit.aligning import aligned, common_prefix
 from trouper.core.conversation import text
 from trouper.errors import ForkError
