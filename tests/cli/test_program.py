@@ -61,6 +61,8 @@ def test_help_imports_no_provider_and_no_server() -> None:
 def test_a_mistyped_path_is_not_found_and_makes_no_file(tmp_path: Path, command: str) -> None:
     rest = {
         "show": ["X"],
+        "why": ["X"],
+        "diff": ["X"],
         "send": ["s", "text"],
         "approve": ["X/0.0"],
         "deny": ["X/0.0"],
