@@ -205,3 +205,25 @@ class UnknownEvent(JournalError):
 
 class InvalidRegistry(JournalError, ValueError):
     """Event classes that cannot form a registry (a name used twice, a field whose values cannot be stored)."""
+
+
+class InvalidProjection(JournalError, ValueError):
+    """A projection that cannot be meant: its name, or a statement that touches other tables than its own."""
+
+
+class ProjectionOutdated(JournalError):
+    """The stored tables of a projection were made by a newer version of it; they were left as they are.
+
+    Attributes:
+        name: The projection.
+        version: The version at hand.
+        stored: The version that the tables are of.
+    """
+
+    def __init__(self, name: str, version: int, stored: int) -> None:
+        super().__init__(
+            f"the tables of projection {name} are of version {stored}, newer than {version} here: use that release"
+        )
+        self.name = name
+        self.version = version
+        self.stored = stored

@@ -23,6 +23,7 @@ from trouper.cli.raising import raise_limit
 from trouper.cli.replaying import replay
 from trouper.cli.rules import rules
 from trouper.cli.signing import checkpoint, keygen
+from trouper.cli.spend import spend
 from trouper.cli.steering import extend, pause, steer
 from trouper.cli.talking import send, sessions
 from trouper.cli.verifying import prove, verify
@@ -38,7 +39,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to ask
     demo, run, send,
     # to look
-    runs, sessions, show, why, diff, tail, approvals,
+    runs, sessions, show, spend, why, diff, tail, approvals,
     # to decide
     approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
     # to check
