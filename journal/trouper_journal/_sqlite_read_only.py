@@ -78,6 +78,14 @@ class ReadOnlySQLiteStore(SQLiteStore):
     async def save_snapshot(self, snapshot: Snapshot | None, stream: str) -> None:
         """Keep nothing: snapshots are a cache, and whoever reads loses only time."""
 
+    async def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry out work that only reads, in the connection's thread.
+
+        Raises:
+            StorageUnreadable, StorageBusy, NotAJournal, JournalCorrupt, JournalBroken: It cannot be read.
+        """
+        return await self._read(work)
+
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._hop(self._reader, lambda _: self._file.read(work))
 

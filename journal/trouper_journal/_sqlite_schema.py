@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from trouper_journal._digest import FORMAT
@@ -259,6 +260,11 @@ def create(database: sqlite3.Connection, path: str, journal_id: bytes, now: int)
     finally:
         if database.in_transaction:
             database.execute("ROLLBACK")
+
+
+def table_layout() -> Sequence[str]:
+    """Names of all tables, indexes and triggers that a journal of this layout has from its beginning."""
+    return [statement.split("(")[0].split()[2] for statement in _statements(_TABLES + _GUARDS)]
 
 
 def _statements(script: str) -> list[str]:

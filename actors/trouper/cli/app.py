@@ -13,6 +13,7 @@ from trouper.cli.codes import Exit
 from trouper.cli.copying import backup
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
+from trouper.cli.doctoring import doctor
 from trouper.cli.driving import run
 from trouper.cli.explaining import diff, why
 from trouper.cli.exporting import export
@@ -43,7 +44,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to decide
     approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
     # to check
-    verify, replay,
+    verify, replay, doctor,
     # to hand on
     export, backup, keygen, checkpoint, prove,
     # for programs
