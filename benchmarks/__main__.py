@@ -13,7 +13,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.status import Status
 
-from benchmarks import journal, kit, replay, report, runs, start, steps, talks, trees, wake
+from benchmarks import journal, kit, replay, report, runs, start, steps, talks, trees, verify, wake
 from benchmarks.measure import Figures, Group, Key, Scale
 
 GROUPS: Sequence[Group] = (
@@ -26,6 +26,7 @@ GROUPS: Sequence[Group] = (
     *trees.GROUPS,
     *talks.GROUPS,
     *replay.GROUPS,
+    *verify.GROUPS,
 )
 
 

@@ -106,7 +106,7 @@ def measure_replay(scale: Scale) -> Measured:
     rounds = scale.of(9, 2)
     events = scale.of(20_000, 200)
     scale.say(f"writing {events} events")
-    trio.run(_write_events, folder / "events.db", events)
+    trio.run(write_events, folder / "events.db", events)
     pairs = trio.run(_replay, folder / "events.db", _EVENTS, _fold_notes, rounds, scale)
     runs = scale.of(1_000, 10)
     scale.say(f"writing {runs} runs")
@@ -116,7 +116,8 @@ def measure_replay(scale: Scale) -> Measured:
     return {"replay": Figures(pairs, extra)}
 
 
-async def _write_events(path: Path, events: int) -> None:
+async def write_events(path: Path, events: int) -> None:
+    """A journal of so many events in one stream."""
     async with Journal.open(path, registry=_EVENTS) as journal:
         for first in range(0, events, _AT_ONCE):
             await journal.append("caller/0", [_event(number) for number in range(first, min(first + _AT_ONCE, events))])

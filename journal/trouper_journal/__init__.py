@@ -73,6 +73,6 @@ from trouper_journal._values import pack as pack
 from trouper_journal._values import pack_map as pack_map
 from trouper_journal._values import unpack as unpack
 from trouper_journal._values import unpack_map as unpack_map
-from trouper_journal._verify import Problem as Problem
-from trouper_journal._verify import Verification as Verification
+from trouper_journal._verification import Problem as Problem
+from trouper_journal._verification import Verification as Verification
 from trouper_journal._verify import verify as verify

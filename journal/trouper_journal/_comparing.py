@@ -10,7 +10,7 @@ import attrs
 
 from trouper_journal._checkpoints import SignedCheckpoint
 from trouper_journal._journal import Journal
-from trouper_journal._verify import CheckedCheckpoint, Grade, Problem, Verification
+from trouper_journal._verification import CheckedCheckpoint, Grade, Problem, Verification
 
 
 async def verify_signed(
@@ -19,6 +19,7 @@ async def verify_signed(
     progress: Callable[[int, int], None] | None = None,
     *,
     quorum: int = 1,
+    jobs: int = 1,
 ) -> Verification:
     """Check a journal against itself, and against checkpoints whose signatures were checked (``open_checkpoint``).
 
@@ -27,11 +28,12 @@ async def verify_signed(
         signed: Checkpoints of its log, in any order.
         progress: Called after each page with the records checked and their total.
         quorum: How many trusted witnesses must have cosigned the largest checkpoint for the grade ``witnessed``.
+        jobs: As for ``Journal.verify``.
 
     Raises:
         StorageBusy, JournalBroken: As for ``Journal.verify``.
     """
-    found = await journal.verify(progress, sizes=[each.checkpoint.size for each in signed])
+    found = await journal.verify(progress, sizes=[each.checkpoint.size for each in signed], jobs=jobs)
     return compare(found, signed, quorum=quorum)
 
 

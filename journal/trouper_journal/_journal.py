@@ -25,7 +25,8 @@ from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
 from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, original, with_values
 from trouper_journal._values import Value
-from trouper_journal._verify import Verification, verify
+from trouper_journal._verification import Verification
+from trouper_journal._verify import verify
 from trouper_journal._writer import Writer
 
 if TYPE_CHECKING:
@@ -387,19 +388,24 @@ class Journal:
         return None if name is None else await _snapshots.load(self._store, name, fingerprint)
 
     async def verify(
-        self, progress: Callable[[int, int], None] | None = None, *, sizes: Iterable[int] = ()
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        sizes: Iterable[int] = (),
+        jobs: int = 1,
     ) -> Verification:
         """Check every record up to the present end against its digests and the Merkle root.
 
         Args:
             progress: Called after each page with the records checked and their total.
             sizes: For which numbers of records to give the root, too; compare them with roots kept elsewhere.
+            jobs: How many processes check a journal in a file; with one it is this process, in the storage's thread.
 
         Raises:
             StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
         """
         self._check_open()
-        return await verify(self._store, progress, sizes=sizes)
+        return await verify(self._store, progress, sizes=sizes, jobs=jobs)
 
     async def _commit(self, proposal: Proposal) -> Committed:
         writer = self._writer

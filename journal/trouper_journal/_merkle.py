@@ -44,6 +44,28 @@ class CompactRange(Plain):
             size += 1
         return CompactRange(size, tuple(hashes))
 
+    def join(self, other: CompactRange) -> CompactRange:
+        """The range with the leaves of another one at its end.
+
+        Raises:
+            ValueError: The other's perfect subtrees are not subtrees of the whole, because of where this one ends.
+        """
+        size = self.size
+        hashes = list(self.hashes)
+        left = other.size
+        for node in other.hashes:
+            width = 1 << (left.bit_length() - 1)
+            left -= width
+            if size % width:
+                raise ValueError(f"a subtree of {width} leaves cannot stand behind {size} leaves")
+            filled = size // width
+            while filled & 1:
+                node = _sha256(b"\1" + hashes.pop() + node).digest()
+                filled >>= 1
+            hashes.append(node)
+            size += width
+        return CompactRange(size, tuple(hashes))
+
     def root(self) -> bytes:
         """The Merkle tree hash over all leaves; SHA-256 of nothing for the empty tree."""
         if not self.hashes:

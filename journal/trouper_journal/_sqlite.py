@@ -68,6 +68,15 @@ class SQLiteStore:
         """The journal's 16 random bytes."""
         return self._id
 
+    @property
+    def source(self) -> str:
+        """The file, for worker processes that read it."""
+        return self.path
+
+    async def scan(self, work: Work[T]) -> T:
+        """Carry out work that only reads, in the thread that reads."""
+        return await self._read(work)
+
     def write(self, batch: Batch) -> Awaitable[bool]:
         """Write the batch durably; False where its base no longer stands. It begins at once.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Final
 
 import attrs
 
@@ -18,12 +19,15 @@ from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
-from trouper_journal._printable import Plain, Printable
+from trouper_journal._printable import Printable
 from trouper_journal._records import Record
 from trouper_journal._sealed import listed_references
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
-from trouper_journal._verify_index import SeenStream, StreamIndexes
+from trouper_journal._verification import Kind, Problem, Verification
+from trouper_journal._verify_chunks import Checkers, Scanned
+from trouper_journal._verify_fast import ChunkStream, GoodChunk
+from trouper_journal._verify_index import CHAIN_MASK, SeenStream, StreamIndexes, chain_of
 
 PAGE: Final = 256
 """Records read at a time, so that no read holds the write-ahead log back."""
@@ -34,88 +38,13 @@ MAX_UNREADABLE: Final = 10_000
 MAX_PROBLEMS: Final = 100
 """Problems described one by one; more are only counted."""
 
-Kind: TypeAlias = Literal[
-    "position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable", "checkpoint", "split"
-]
-
-Grade: TypeAlias = Literal["self-consistent", "inconsistent", "matches checkpoint", "witnessed"]
-
-
-@attrs.frozen(slots=False, repr=False, eq=False)
-class Problem(Plain):
-    """One thing that is not as it must be.
-
-    Attributes:
-        position: Global position of the record concerned; None where it is not about one.
-        stream: Name of the stream concerned; None where it is not about one.
-        kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, the
-            storage itself, a signed checkpoint, or two of these with each other.
-        message: What was found, and what should be there.
-    """
-
-    position: int | None
-    stream: str | None
-    kind: Kind
-    message: str
-
-
-@attrs.frozen(slots=False, repr=False, eq=False)
-class CheckedCheckpoint(Plain):
-    """A signed checkpoint beside the journal.
-
-    Attributes:
-        origin: Name of the log.
-        size: How many records were signed.
-        root: The root that was signed, in hexadecimal.
-        status: ``matches``; ``missing``, where the journal has fewer records; ``changed``, where its first ones are
-            others than those that were signed.
-        witnesses: Names of the trusted witnesses who have cosigned it.
-    """
-
-    origin: str
-    size: int
-    root: str
-    status: Literal["matches", "missing", "changed"]
-    witnesses: tuple[str, ...]
-
-
-@attrs.frozen(slots=False, repr=False, eq=False)
-class Verification(Plain):
-    """What was found.
-
-    Attributes:
-        journal_id: The journal's id in hexadecimal.
-        records: How many records were checked.
-        streams: How many streams they form.
-        values: How many large values they refer to.
-        root: The Merkle root over them, recomputed, in hexadecimal.
-        grade: ``self-consistent``, or ``inconsistent`` where there are problems. Compared with checkpoints,
-            ``matches checkpoint``, or ``witnessed`` where trusted witnesses have cosigned the largest.
-        problems: The first problems, in the order met.
-        found: How many problems there are in all.
-        roots: The roots over the first so many records, in hexadecimal, for the sizes that were asked for.
-        checkpoints: The checkpoints that it was compared with.
-    """
-
-    journal_id: str
-    records: int
-    streams: int
-    values: int
-    root: str
-    grade: Grade
-    problems: tuple[Problem, ...]
-    found: int
-    roots: Mapping[int, str] = attrs.field(factory=dict)
-    checkpoints: tuple[CheckedCheckpoint, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing disagrees."""
-        return not self.found
-
 
 async def verify(
-    store: Store, progress: Callable[[int, int], None] | None = None, *, sizes: Iterable[int] = ()
+    store: Store,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    sizes: Iterable[int] = (),
+    jobs: int = 1,
 ) -> Verification:
     """Check every record up to the present head; commits made meanwhile do no harm and are not checked.
 
@@ -125,11 +54,13 @@ async def verify(
         store: The opened storage.
         progress: Called after each page with the records checked and their total.
         sizes: For which numbers of records to give the root, too.
+        jobs: How many processes read and check a file; one is this process, in the storage's thread.
 
     Raises:
         StorageBusy, JournalBroken: The storage could not be read; damage that it reports is a problem instead.
     """
-    checker = _Checker(store, sizes=sorted(set(sizes), reverse=True))
+    checkers = Checkers(store, max(1, jobs)) if isinstance(store, Scanned) else None
+    checker = _Checker(store, checkers, sizes=sorted(set(sizes), reverse=True))
     try:
         await checker.run(progress)
     except JournalCorrupt as error:
@@ -147,6 +78,7 @@ class _KeySpan(Printable):
 @attrs.define(slots=True, repr=False)
 class _Checker(Printable):
     store: Store
+    checkers: Checkers | None = None
     range: CompactRange = EMPTY_RANGE
     position: int = 0
     streams: dict[str, SeenStream] = attrs.Factory(dict)
@@ -189,27 +121,95 @@ class _Checker(Printable):
 
     async def run(self, progress: Callable[[int, int], None] | None) -> None:
         head = (await self.store.load((), ())).head
-        limit = PAGE
         self._grow(())
-        while self.position < head.position:
+        if self.checkers is not None:
+            await self._check_chunks(self.checkers, head, progress)
+        await self._check_each(head, head.position, progress)
+        await self._check_spans([self.span] if self.span is not None else [])
+        self._check_head(head)
+        await self._as_far_as_readable(self._check_beyond(head))
+        indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
+        others = await self._other_streams()
+        for check in (
+            indexes.check_heads(),
+            indexes.check_records(others),
+            indexes.check_labels(),
+            indexes.check_due(),
+        ):
+            await self._as_far_as_readable(check)
+
+    async def _check_chunks(self, checkers: Checkers, head: Head, progress: Callable[[int, int], None] | None) -> None:
+        """Check records by chunks, and those of a chunk in which something might be wrong one by one.
+
+        Stops where a chunk does not stand where it should: from there on, all are checked one by one.
+        """
+        async with aclosing(checkers.chunks(head.position, self.sizes[::-1])) as chunks:
+            async for last, good in chunks:
+                if good is None or not await self._absorb(good):
+                    await self._check_each(head, last, None)
+                if self.position != last or self.range.size != last:
+                    return
+                if progress is not None:
+                    progress(last, head.position)
+
+    async def _absorb(self, good: GoodChunk) -> bool:
+        """Take over what was found in a chunk, unless it does not follow what was there before it."""
+        if any(self._version(stream) + 1 != stream.first for stream in good.streams):
+            return False
+        spans: list[_KeySpan] = []
+        if self.span is not None and not (good.edges and good.edges[0][:2] == (self.span.name, good.first)):
+            spans.append(self.span)
+            self.span = None
+        for name, first, last in good.edges:
+            if self.span is not None:
+                self.span.last = last
+            else:
+                self.span = _KeySpan(name, first, last)
+            if last != good.last:
+                spans.append(self.span)
+                self.span = None
+        for size, tree in good.roots:
+            self.roots[size] = self.range.join(tree).root().hex()
+            self.sizes.pop()
+        self.range = self.range.join(good.tree)
+        self.position = good.last
+        self.values.update(good.values)
+        for stream in good.streams:
+            seen = self.streams.setdefault(stream.name, SeenStream())
+            seen.version, seen.position, seen.wake_at = stream.version, stream.position, stream.wake_at
+            seen.label = seen.label if stream.label is None else stream.label
+            seen.chain = seen.chain + stream.chain & CHAIN_MASK
+        await self._check_spans(spans)
+        return True
+
+    def _version(self, stream: ChunkStream) -> int:
+        seen = self.streams.get(stream.name)
+        return 0 if seen is None else seen.version
+
+    async def _other_streams(self) -> Collection[str]:
+        """The streams that might not read as they should."""
+        if self.checkers is None:
+            return self.streams
+        sums = [(name, seen.version, seen.chain) for name, seen in self.streams.items()]
+        async with aclosing(self.checkers.others(sums)) as others:
+            return [name async for name in others]
+
+    async def _check_each(self, head: Head, upto: int, progress: Callable[[int, int], None] | None) -> None:
+        """Check records one by one, and say what is wrong with them."""
+        limit = PAGE
+        while self.position < upto:
             try:
-                page = await self.store.read_all(self.position, min(limit, head.position - self.position))
+                page = await self.store.read_all(self.position, min(limit, upto - self.position))
             except JournalCorrupt as error:
                 limit = self._approach(error, limit)
                 continue
             limit = PAGE
-            page = [record for record in page if record.position <= head.position]
+            page = [record for record in page if record.position <= upto]
             if not page:
                 break
             await self._check_page(page)
             if progress is not None:
                 progress(self.position, head.position)
-        await self._check_spans([self.span] if self.span is not None else [])
-        self._check_head(head)
-        await self._as_far_as_readable(self._check_beyond(head))
-        indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
-        for check in (indexes.check_heads, indexes.check_records, indexes.check_labels, indexes.check_due):
-            await self._as_far_as_readable(check())
 
     def _approach(self, error: JournalCorrupt, limit: int) -> int:
         """Come as near as can be to a record that cannot be read, then pass it over; how many to read next."""
@@ -261,7 +261,7 @@ class _Checker(Printable):
         stream.version = record.version
         stream.position = record.position
         stream.wake_at = record.wake_at
-        stream.chain = hash((stream.chain, record.version, record.position, record.leaf))
+        stream.chain = chain_of(stream.chain, record.version, record.leaf)
         if record.label is not None:
             stream.label = record.label
 

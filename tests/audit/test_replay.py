@@ -15,11 +15,11 @@ from tests.golden.found import FOLDER, described, run_of
 
 from trouper import REGISTRY
 from trouper.audit import ReplayProblem, StreamReplay, replay_streams
-from trouper.audit.workers import spread
 from trouper.core.events import RunSucceeded
 from trouper.core.replay import check
 from trouper.errors import JournalError, UnknownRun
 from trouper_journal import Journal
+from trouper_journal._workers import spread
 
 NAME = "runs-1"
 

@@ -32,6 +32,7 @@ KEYS = {
     "tree_200": 0.25,
     "session_1000": 1.5,
     "replay_memory": 1.2,
+    "verify": 0.5,
 }
 AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover", "session_1000", "replay_memory"}
 

@@ -17,12 +17,12 @@ from attrs import define, field
 
 from trouper.audit.refold import RUN, refold
 from trouper.audit.replay_report import StreamReplay, from_plain
-from trouper.audit.workers import spread
 from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
 from trouper.runtime.histories import Histories
 from trouper_journal import Journal
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
+from trouper_journal._workers import cores, spread
 
 PREFIXES: Final = (RUN, "session/", "definition/", "system/")
 """Streams that are Trouper's own; others are their owner's to fold."""
@@ -36,14 +36,6 @@ _WORTH: Final = 20_000
 """Records for which starting another process is worth the while."""
 
 _WORKER: Final = "trouper.audit.replay_worker"
-
-
-def cores() -> int:
-    """How many processor cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # pragma: no cover -- not on Linux
-        return os.cpu_count() or 1
 
 
 def _file(path: str | os.PathLike[str]) -> Path:

@@ -17,6 +17,7 @@ from trouper.cli.output import Output, styled
 from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
 from trouper_journal import Journal, Problem, Record, SystemClock, Verification
+from trouper_journal._workers import cores
 from trouper_journal.proofs import Growth, Inclusion, leaf_parts, prove_growth, prove_inclusion
 from trouper_journal.signing import (
     CheckpointFile,
@@ -55,6 +56,7 @@ WITNESSES = click.option(
 @CHECKPOINTS
 @PUBLIC
 @WITNESSES
+@click.option("--jobs", type=click.IntRange(min=1), help="How many processes work; by default as many as cores.")
 @click.option("--quorum", type=click.IntRange(min=1), help="How many of them must have signed; by default one.")
 def verify(
     output: Output,
@@ -65,6 +67,7 @@ def verify(
     pub: str | None,
     witnesses: Sequence[str],
     quorum: int | None,
+    jobs: int | None,
 ) -> Exit:
     """Check every record against its digest and the Merkle tree. Exit code 1 if anything disagrees.
 
@@ -76,7 +79,7 @@ def verify(
         async with opened_to_read(journal) as opened_journal:
             signed = signed_checkpoints(journal, checkpoints, pub, witnesses)
             with progress(output, "verifying") as told:
-                found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1)
+                found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
         if output.as_json:
             output.json({**_verification_json(found)})
         else:

@@ -7,6 +7,7 @@ A worker is a fresh Python process that runs one module's ``main``. Processes ar
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import deque
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias, cast
 
 import trio
 
-from trouper.errors import JournalError
+from trouper_journal._errors import JournalError
 
 Lots: TypeAlias = AsyncGenerator[Sequence[str], None]
 Answer: TypeAlias = Sequence[object]
@@ -27,11 +28,19 @@ _AHEAD: Final = 2
 _RECEIVE: Final = 65_536
 
 
+def cores() -> int:
+    """How many processor cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # pragma: no cover -- not on Linux
+        return os.cpu_count() or 1
+
+
 async def spread(module: str, arguments: Sequence[str], lots: Lots, number: int) -> AsyncGenerator[Answer, None]:
     """Hand lots to ``number`` worker processes, and give their answers in the order of the lots.
 
     Args:
-        module: Its ``main`` is the worker; see `trouper.audit.replay_worker`.
+        module: Its ``main`` is the worker; see `trouper_journal._verify_worker`.
         arguments: Its command line.
         lots: Lists of names; closed at the end, however that comes.
         number: How many processes.
