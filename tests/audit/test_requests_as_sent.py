@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden.company import CompanyModel
+from tests.golden.company import CompanyModel, Summariser
 from tests.golden.desk import GoldenModel
 from tests.golden.make_golden_runs import write_golden_runs
 
 from trouper import REGISTRY, Message, ModelReply, ToolSpec
 from trouper.audit.seen import Request
+from trouper.audit.summaries import SummaryWhy
 from trouper.audit.trace import read_trace
 from trouper.audit.why import Explainer
 from trouper.core.exchange import ModelConfig
@@ -47,13 +48,22 @@ async def rebuilt(journal: Journal) -> list[Request]:
     return found
 
 
+async def summaries_of(journal: Journal) -> list[SummaryWhy]:
+    """Every request for a summary."""
+    runs = [head.stream.removeprefix("run/") async for head in journal.streams(prefix="run/")]
+    return [summary for run in runs for summary in (await Explainer(journal).answer(run)).origin.summaries]
+
+
 async def test_every_request_is_rebuilt_as_it_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Sent] = []
+    asked: list[Sent] = []
+    monkeypatch.setattr(Summariser, "agenerate", spied(Summariser.agenerate, asked))
     for model in (CompanyModel, GoldenModel):
         monkeypatch.setattr(model, "agenerate", spied(model.agenerate, sent))
     await write_golden_runs(tmp_path / "golden.db")
     async with Journal.open(tmp_path / "golden.db", registry=REGISTRY) as journal:
         requests = await rebuilt(journal)
+        summaries = await summaries_of(journal)
     wire = [each for each in requests if each.record is not None]
     assert all(each.check is not None and each.check.ok for each in wire)
     # What hooks answered was sent to nobody.
@@ -73,3 +83,6 @@ async def test_every_request_is_rebuilt_as_it_was_sent(tmp_path: Path, monkeypat
     # The words of a schema in the instructions are not kept; all that was said is.
     told = [messages[1:] for messages, _, _ in sent]
     assert all(messages[1:] in told for messages, _, _ in made if (messages, _, _) not in exact)
+    # What a model was asked to summarise, too.
+    assert [summary.messages for summary in summaries] == [messages for messages, _, _ in asked]
+    assert {summary.digest for summary in summaries} == {"matches"}

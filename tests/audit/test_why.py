@@ -133,6 +133,21 @@ async def test_turns_lead_to_their_session_and_forks_to_what_they_were_forked_fr
     assert (fork.call.gate, fork.call.evidence) == ("recorded", "recorded")
 
 
+async def test_a_summary_leads_to_what_was_summarised(golden_runs: Path) -> None:
+    async with explainer(golden_runs) as explain:
+        why = await explain.answer(asked("what was said"))
+    (summary,) = why.origin.summaries
+    assert (summary.digest, len(summary.dropped), summary.unread) == ("matches", 4, None)
+    assert all(text(message.content) in text(summary.messages[-1].content) for message in summary.dropped)
+    seen = why.model.requests[-1].messages[0]
+    assert (seen.origin, seen.run) == ("summary", asked("what was said"))
+    change = f"UPDATE events SET content = reworded(content, ?, ?) WHERE {OF_STREAM}"
+    tampered(golden_runs, change, b"hello", b"hullo", f"run/{asked('hello')}")
+    async with explainer(golden_runs) as explain:
+        changed = await explain.answer(asked("what was said"))
+    assert (changed.origin.summaries[0].digest, sound(changed)) == ("differs", False)
+
+
 async def test_what_was_spent_adds_up_in_every_run(golden_runs: Path) -> None:
     async with explainer(golden_runs) as explain:
         for run in described("runs-1")["runs"]:

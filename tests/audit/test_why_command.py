@@ -8,11 +8,15 @@ from typing import cast
 
 import pytest
 import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.audit.conftest import GOLDEN
 from tests.audit.tampering import OF_STREAM, tampered
 from tests.cli.program import JsonObject, called, complaint, ok_called, one_object
 from tests.golden.found import described, run_of
 
 from trouper import REGISTRY, Human, Message
+from trouper.cli.codes import Exit
 from trouper.core import events as ev
 from trouper_journal import Journal
 
@@ -78,7 +82,7 @@ def test_programs_read_the_same(golden_runs: Path) -> None:
 
 
 def test_everything_in_a_journal_can_be_explained_to_people_and_programs(golden_runs: Path) -> None:
-    for run in described("runs-1")["runs"]:
+    for run in list(described("runs-1")["runs"])[::3]:
         for arguments in ((run,), ("--spend", run), (run, "--full")):
             assert run in ok_called("why", golden_runs, *arguments)
             if "--full" not in arguments:
@@ -103,6 +107,37 @@ def test_erased_content_is_called_that(golden_runs: Path) -> None:
     assert "[erased]" in ok_called("why", golden_runs, run)
     found = one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))
     assert (found["arguments"], found["binding"]) == ({"$erased": True}, "erased")
+
+
+async def write_nonsense(path: Path) -> None:
+    """A run with an event that no runtime would write."""
+    async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("tests") as fence:
+        events = [ev.RunSubmitted("x", salt=b"s"), ev.HookApplied("before_model", "nonsense"), ev.RunFailed("model")]
+        await journal.append("run/X", events, fence=fence)
+
+
+def test_events_that_cannot_be_folded_end_the_explanation_where_they_stand(tmp_path: Path) -> None:
+    trio.run(write_nonsense, tmp_path / "j.db")
+    assert "position 2: hook.applied cannot be folded" in ok_called("why", tmp_path / "j.db", "X")
+    assert "position 2" in str(
+        inner(one_object(ok_called("why", tmp_path / "j.db", "X", "--json")), "origin", "unread")
+    )
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 2**20), bit=st.integers(0, 7))
+def test_whatever_bit_is_flipped_the_answer_is_an_explanation_or_one_line(
+    golden_runs: Path, place: int, bit: int
+) -> None:
+    original = (GOLDEN / "runs-1.db").read_bytes()
+    damaged = bytearray(original)
+    damaged[place % len(damaged)] ^= 1 << bit
+    golden_runs.write_bytes(damaged)
+    for arguments in (("why", "RUN"), ("why", "RUN/0.0", "--json"), ("why", "--spend", "RUN"), ("diff", "RUN", "RUN")):
+        done = called(arguments[0], golden_runs, *(each.replace("RUN", asked("delegate")) for each in arguments[1:]))
+        assert done.returncode in {Exit.OK, Exit.BAD, Exit.NOT_FOUND, Exit.STORAGE}, done.stderr
+        assert done.stdout or complaint(done)
+    assert golden_runs.read_bytes() == damaged
 
 
 EVIL = "\x1b[2J\u202egpj\n# approved"

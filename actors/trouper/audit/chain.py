@@ -8,6 +8,7 @@ from attrs import frozen
 
 from trouper.audit.definitions import Document
 from trouper.audit.seen import Request
+from trouper.audit.summaries import SummaryWhy
 from trouper.audit.trace import Call, Cost, Entry
 from trouper.core import events as ev
 from trouper.core.budget import Spent
@@ -74,6 +75,7 @@ class OriginWhy(Plain):
         fork_of: The run that it was forked from; empty for none.
         caller: Where it is a sub-agent's run: the call that began it, and why that was made.
         document: The definition that it was pinned to when it began.
+        summaries: The requests for a summary of a history that was too long.
         unread: Why the run could not be read to its end.
     """
 
@@ -86,6 +88,7 @@ class OriginWhy(Plain):
     fork_of: str
     caller: CallWhy | None
     document: Document
+    summaries: tuple[SummaryWhy, ...]
     unread: str | None
 
 

@@ -129,6 +129,7 @@ class Trace:
         calls: All calls by name, in short.
         costs: All that was spent.
         limits: What was refused, warned of and raised.
+        summaries: The requests for a summary of the history, each with the run behind it.
         gone: Ids of its messages of which something was erased.
         ops: What hooks did to the messages that the model is shown.
     """
@@ -145,6 +146,7 @@ class Trace:
     calls: dict[str, Call] = field(factory=dict)
     costs: list[Cost] = field(factory=list)
     limits: list[Entry] = field(factory=list)
+    summaries: list[tuple[Entry, RunState]] = field(factory=list)
     gone: set[str] = field(factory=set)
     ops: tuple[HookOp, ...] = ()
     _current: int = -1
@@ -165,6 +167,8 @@ class Trace:
         if isinstance(event, ev.HookApplied) and not event.overtaken and not event.failed:
             self._note_ops(entry, event)
         self.state = evolve(self.state, event)
+        if isinstance(event, ev.SummaryRequested):
+            self.summaries.append((entry, self.state))
         self.last, self.last_at = entry.record.position, entry.record.recorded_at
 
     # ---- the model call in focus
@@ -295,6 +299,8 @@ def _change_call(call: Call, event: object, position: int) -> None:
 _ABOUT_RUN = (
     ev.RunSubmitted,
     ev.TurnGiven,
+    ev.SummaryRequested,
+    ev.SummaryFailed,
     ev.ContextCompacted,
     ev.RunStarted,
     ev.DefinitionAdopted,
@@ -357,10 +363,13 @@ async def read_trace(journal: Journal, run: str, focus: int | None = None) -> Tr
     async for record in journal.read(f"run/{run}"):
         try:
             event = journal.registry.decode(record)
+            trace.add(Entry(record, event))
         except (UnknownEvent, JournalCorrupt) as error:
             trace.unread = str(error)
             break
-        trace.add(Entry(record, event))
+        except Exception as error:  # noqa: BLE001 -- records that somebody made up can break any assumption of the fold
+            trace.unread = f"position {record.position}: {record.type} cannot be folded: {error!r}"
+            break
     if trace.last == 0 and trace.unread is None:
         raise UnknownRun(f"there is no run {run} in this journal")
     return trace

@@ -16,6 +16,7 @@ from trouper.audit.chain import CallWhy as CallWhy
 from trouper.audit.chain import SpendWhy as SpendWhy
 from trouper.audit.definitions import read_document
 from trouper.audit.seen import Past, Request, Sent, rebuild
+from trouper.audit.summaries import summary_of
 from trouper.audit.trace import Call, Entry, Trace, read_entry, read_trace
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Message, ToolMessage
@@ -27,7 +28,7 @@ from trouper.core.rule_events import APPROVALS
 from trouper.core.session import SessionTurn
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.errors import JournalCorrupt, UnknownAction, UnknownEvent, UnknownRun
+from trouper.errors import JournalCorrupt, JournalError, UnknownAction, UnknownEvent, UnknownRun
 from trouper.runtime.histories import Histories
 from trouper_journal import Erased, Journal, Printable, Value
 
@@ -216,6 +217,13 @@ class Explainer(Printable):
             fork_of="" if asked is None or asked.fork is None else asked.fork.run,
             caller=None if asked is None else await self._caller(asked, up),
             document=await read_document(self.journal, started.definition if started is not None else ""),
+            summaries=tuple(
+                [
+                    await summary_of(self._histories, entry, entry.event, state)
+                    for entry, state in trace.summaries
+                    if isinstance(entry.event, ev.SummaryRequested)
+                ]
+            ),
             unread=trace.unread,
         )
 
@@ -248,15 +256,20 @@ async def past_of(histories: Histories, state: RunState) -> Past:
     try:
         pieces = await histories.pieces(state.base.refs)
         segments = [await histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
+        difference = await histories.difference(state)
     except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
         return Past((), lead, f"it starts from what cannot be read: {error}")
-    erased = any(segment.erased for segment in segments)
-    return Past(tuple(pieces), lead, await histories.difference(state), erased)
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- another run's records may be made up, and break the fold
+        return Past((), lead, f"it starts from what cannot be folded: {error!r}")
+    return Past(tuple(pieces), lead, difference, any(segment.erased for segment in segments))
 
 
 def sound(why: CallWhy | AnswerWhy) -> bool:
     """Whether nothing that was computed anew contradicts the record, in the whole chain."""
     requests = all(request.check is None or request.check.ok for request in why.model.requests)
+    requests = requests and all(summary.digest != "differs" for summary in why.origin.summaries)
     caller = why.origin.caller is None or sound(why.origin.caller)
     if isinstance(why, CallWhy):
         return requests and caller and why.binding != "differs" and (why.child is None or sound(why.child))

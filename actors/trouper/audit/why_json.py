@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from trouper.audit.chain import AnswerWhy, CallWhy, ModelWhy, OriginWhy, RuleWhy, SpendWhy
 from trouper.audit.definitions import Document
 from trouper.audit.seen import Check, HookOp, LeftOut, Request, Seen
+from trouper.audit.summaries import SummaryWhy
 from trouper.audit.trace import Call, Cost, Entry
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.events import ModelRequested
@@ -139,6 +140,16 @@ def _document_json(document: Document) -> JsonObject:
     }
 
 
+def _summary_json(summary: SummaryWhy) -> JsonObject:
+    return {
+        "position": summary.entry.record.position,
+        "digest": summary.digest,
+        "dropped": [message_json(message) for message in summary.dropped],
+        "messages": [message_json(message) for message in summary.messages],
+        "unread": summary.unread,
+    }
+
+
 def origin_json(origin: OriginWhy) -> JsonObject:
     """Why there is a run."""
     return {
@@ -151,6 +162,7 @@ def origin_json(origin: OriginWhy) -> JsonObject:
         "caller": None if origin.caller is None else call_json(origin.caller),
         "definition": _document_json(origin.document),
         "facts": _entries(origin.facts),
+        "summaries": [_summary_json(summary) for summary in origin.summaries],
         "unread": origin.unread,
     }
 

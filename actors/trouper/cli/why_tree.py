@@ -8,60 +8,32 @@ from attrs import frozen
 from rich.text import Text
 from rich.tree import Tree
 
-from trouper.audit.chain import AnswerWhy, Binding, CallWhy, ModelWhy, OriginWhy, RuleWhy, SpendWhy
-from trouper.audit.definitions import Standing
-from trouper.audit.seen import Check, LeftOut, Request, Seen
-from trouper.audit.trace import Call, Cost, Entry
+from trouper.audit.chain import AnswerWhy, CallWhy, ModelWhy, OriginWhy, RuleWhy, SpendWhy
+from trouper.audit.seen import LeftOut, Request, Seen
+from trouper.audit.summaries import SummaryWhy
+from trouper.audit.trace import Call, Entry
 from trouper.cli.output import styled
 from trouper.cli.timeline import STYLES, label_text
+from trouper.cli.why_words import (
+    BINDINGS,
+    ORIGINS,
+    OUTCOMES,
+    check_lines,
+    cost_text,
+    leave,
+    said,
+)
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
 from trouper.core.events import ModelRequested, RunSubmitted
 from trouper.narration.line import ERASED_TEXT, Line
 from trouper.narration.narrate import Narrator
 from trouper.narration.plain import moment
-from trouper.narration.spending import money, spent_text
-from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text, who
-from trouper_journal import Erased
+from trouper.narration.spending import spent_text
+from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text
 
 SHOWN = 20
 """Messages of a request that are shown unless everything was asked for: the first, and the newest."""
-
-_OUTCOMES = {
-    "open": ("not over", "yellow"),
-    "ok": ("done", "green"),
-    "error": ("without success", "red"),
-    "in_doubt": ("in doubt", "yellow"),
-    "resolved": ("settled by a person", "green"),
-}
-_BINDINGS: dict[Binding, tuple[str, str]] = {
-    "matches": (
-        "what was approved or let through is this call: its digest, computed anew, is the recorded one",
-        "green",
-    ),
-    "differs": ("the recorded digest is NOT that of this call", "bold red"),
-    "erased": ("the call's digest cannot be computed anew: its content was erased", "yellow"),
-    "none": ("the call never got as far as having a digest", "dim"),
-}
-_DOCUMENTS: dict[Standing, tuple[str, str]] = {
-    "matches": ("its document is in the journal, and is the one that the digest names", "dim"),
-    "differs": ("its document is NOT the one that the digest names", "bold red"),
-    "missing": ("its document is not in the journal", "bold red"),
-    "erased": ("its document was erased", "yellow"),
-}
-_ORIGINS = {
-    "instructions": "instructions",
-    "summary": "summary of what was dropped",
-    "input": "what was asked",
-    "reply": "reply",
-    "result": "result",
-    "signal": "said meanwhile",
-    "check": "what was wrong with an answer",
-    "again": "asked again after a refusal",
-    "budget": "what is running out",
-    "hook": "inserted",
-    "wrap_up": "the word to come to an end",
-}
 
 
 @frozen
@@ -82,13 +54,13 @@ class Planter:
 
     def call(self, why: CallWhy) -> Tree:
         """A call."""
-        outcome, style = _OUTCOMES[why.call.outcome]
+        outcome, style = OUTCOMES[why.call.outcome]
         effect = "" if why.call.effect is None else f", {why.call.effect.value}"
         tree = Tree(
             Text.assemble("call ", (clean(why.id), "bold"), f" {self._call_text(why.call)}{effect}  ", (outcome, style))
         )
         self._entries(tree, "what happened", why.facts)
-        allowed = tree.add(styled(*_BINDINGS[why.binding]))
+        allowed = tree.add(styled(*BINDINGS[why.binding]))
         for rule in why.rules:
             self._rule(allowed, rule)
         if why.told is not None:
@@ -135,10 +107,10 @@ class Planter:
         self._origin(tree, why.origin)
 
     def _call_line(self, run: str, call: Call) -> Text:
-        outcome, style = _OUTCOMES[call.outcome]
-        told = "" if call.outcome == "open" else f": {_said(call.text, self._limit)}"
+        outcome, style = OUTCOMES[call.outcome]
+        told = "" if call.outcome == "open" else f": {said(call.text, self._limit)}"
         line = Text.assemble(f"{clean(run)}/{call.action} {self._call_text(call)}  ", (outcome, style), told)
-        for part in _leave(call):
+        for part in leave(call):
             line.append(f"  {part}", "dim")
         return line
 
@@ -176,7 +148,7 @@ class Planter:
     def _request(self, tree: Tree, request: Request, head: Text | str) -> None:
         branch = tree.add(head)
         if request.check is not None:
-            for line in _check_lines(request.check):
+            for line in check_lines(request.check):
                 branch.add(line)
         model = request.model.get("model")
         if isinstance(model, str):
@@ -204,7 +176,7 @@ class Planter:
                 branch.add(self._message("the record has in its place", seen.original))
 
     def _seen_line(self, seen: Seen) -> Text:
-        what = _ORIGINS[seen.origin]
+        what = ORIGINS[seen.origin]
         if seen.hook is not None:
             verb = "" if seen.original is None else ", replaced"
             what = f"{what}{verb} by hook {clean(seen.hook.hook)}, position {seen.hook.position}"
@@ -247,23 +219,32 @@ class Planter:
             tree.add(styled(f"the run could not be read to its end: {clean(origin.unread)}", "bold red"))
         branch = tree.add(Text.assemble("because of run ", (clean(origin.run), "bold"), f" of {clean(origin.agent)}"))
         narrator = Narrator(self._limit)
-        if origin.submitted is not None:
-            line = self._fact(narrator, origin.submitted)
-            if origin.submitted.record.key:
-                line.append(f"  key {clean(origin.submitted.record.key)}", "dim")
-            branch.add(line)
-        for entry in origin.session:
-            branch.add(self._fact(Narrator(self._limit), entry))
         if origin.fork_of:
             event = None if origin.submitted is None else origin.submitted.event
             fork = event.fork if isinstance(event, RunSubmitted) else None
             at = "" if fork is None else f" up to its event {fork.version}; new writes: {fork.writes}"
             branch.add(styled(f"a fork of run {clean(origin.fork_of)}{at}"))
         self._definition(branch, origin)
-        for entry in origin.facts:
-            branch.add(self._fact(narrator, entry))
+        summaries = {summary.entry.record.position: summary for summary in origin.summaries}
+        submitted = () if origin.submitted is None else (origin.submitted,)
+        for entry in sorted((*submitted, *origin.session, *origin.facts), key=lambda each: each.record.position):
+            line = self._fact(narrator, entry)
+            if entry in submitted and entry.record.key:
+                line.append(f"  key {clean(entry.record.key)}", "dim")
+            added = branch.add(line)
+            if entry.record.position in summaries:
+                self._summary(added, summaries[entry.record.position])
         if origin.caller is not None:
             branch.add(self.call(origin.caller))
+
+    def _summary(self, tree: Tree, summary: SummaryWhy) -> None:
+        if summary.unread is not None:
+            tree.add(styled(clean(summary.unread), "bold red"))
+            return
+        told = {"matches": "green", "differs": "bold red", "erased": "yellow"}
+        tree.add(styled(f"the digest over what was to be summarised: {summary.digest}", told[summary.digest]))
+        for message in summary.messages:
+            tree.add(self._message("what the summarising model saw", message))
 
     def _definition(self, tree: Tree, origin: OriginWhy) -> None:
         document = origin.document
@@ -291,7 +272,7 @@ class Planter:
     def _spend(self, tree: Tree, why: SpendWhy) -> None:
         costs = tree.add(styled(f"by itself: {spent_text(why.own)}"))
         for cost in why.costs:
-            costs.add(_cost_text(cost))
+            costs.add(cost_text(cost))
         if why.calls:
             calls = tree.add(styled(f"{count(len(why.calls), 'call')} started"))
             for call in why.calls:
@@ -321,73 +302,3 @@ class Planter:
         line: Line = narrator.tell(entry.record, entry.event)
         place = f"{moment(entry.record.recorded_at)[:23]}Z #{entry.record.position}  "
         return Text.assemble((place, "dim"), (f"{line.who} ", "bold"), (line.text, STYLES[line.style]))
-
-
-def _check_lines(check: Check) -> Iterable[Text]:
-    match check.digest:
-        case "matches":
-            short = check.recorded.hex()[:12]
-            yield styled(
-                f"request digest {short}: computed anew over what is shown here, it is the recorded one", "green"
-            )
-        case "differs":
-            digests = f"recorded {check.recorded.hex()}, computed anew {check.recomputed.hex()}"
-            yield styled(f"the request digest DIFFERS: {digests}", "bold red")
-        case _:
-            yield styled("the request digest cannot be computed anew: content was erased", "yellow")
-    if check.history is not None:
-        yield styled(f"the history before the run is NOT what it was: {clean(check.history)}", "bold red")
-    if check.definition != "matches":
-        told, style = _DOCUMENTS[check.definition]
-        yield styled(f"the definition that instructions and tools are shown from: {told}", style)
-
-
-def _said(text: str | Erased, limit: int | None) -> str:
-    return ERASED_TEXT if isinstance(text, Erased) else quoted(text, limit)
-
-
-def _leave(call: Call) -> Iterable[str]:
-    """By whose leave, and how often."""
-    if call.gate != "free":
-        yield f"gate: {call.gate}"
-    if call.policy:
-        yield f"policy: {clean(call.policy)}"
-    for rule in call.rules:
-        yield f"standing rule {clean(rule)}"
-    if call.approved_by:
-        yield f"approved by {', '.join(who(by) for by in call.approved_by)}"
-    if call.attempts > 1:
-        yield f"{call.attempts} attempts"
-    if call.verdict:
-        yield f"{who(call.settled_by)} settled it: {call.verdict}"
-
-
-_SPENT_ON = {
-    "reply": "reply",
-    "lost": "a lost request, which may have been billed",
-    "failed": "a failed request",
-    "hook": "models that hooks asked",
-    "summary": "a summary of the history",
-}
-
-
-def _cost_text(cost: Cost) -> Text:
-    tokens = [
-        f"{number:,} {direction}"
-        for direction, number in (("in", cost.input_tokens), ("out", cost.output_tokens))
-        if number is not None
-    ]
-    parts = [f"tokens: {', '.join(tokens)}"] if tokens else []
-    if cost.assumed_tokens:
-        parts.append(f"about {cost.assumed_tokens:,} tokens reckoned with")
-    if cost.cost:
-        parts.append(f"cost {money(cost.cost)}")
-    if cost.price:
-        parts.append(f"price {clean(cost.price)}")
-    if cost.model:
-        parts.append(f"model {clean(cost.model)}")
-    record = cost.entry.record
-    place = f"{moment(record.recorded_at)[:23]}Z #{record.position}  "
-    number = "" if cost.index is None else f" (model call {cost.index})"
-    told = ", ".join(parts) or ("nothing is owed for it" if cost.what == "failed" else "nobody told what it took")
-    return Text.assemble((place, "dim"), (f"{_SPENT_ON[cost.what]}{number}", "bold"), f": {told}")

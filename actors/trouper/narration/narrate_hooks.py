@@ -35,7 +35,9 @@ def _applied(event: HookApplied, limit: int | None) -> Line:
 def _done(done: HookDone, limit: int | None) -> str:
     if done.error is not None:
         return f"{clean(done.hook)} failed and says nothing: {quoted(done.error, limit)}"
-    return f"{clean(done.hook)} {', '.join(_op(op, limit) for op in done.ops)}"
+    # What it writes to the state stands in an event of its own.
+    said = ", ".join(_op(op, limit) for op in done.ops) or "writes to the state"
+    return f"{clean(done.hook)} {said}"
 
 
 def _op(op: Op, limit: int | None) -> str:
