@@ -99,7 +99,7 @@ class RunCheckup:
         except (UnknownEvent, JournalCorrupt) as error:
             out = f"it cannot be folded: {error}"
         self._add(
-            head, "runs", "bad", f"run {run} is {head.label}, and nothing was recorded for {age(quiet)}: {out}",
+            head, "runs", "bad" if self.driven else "warn", f"run {run} is {head.label}, and nothing was recorded for {age(quiet)}: {out}",
             "look at the process that drives the journal; a call that hangs ends by a time limit on its tool, and "
             "a restart goes on where the journal ends",
         )  # fmt: skip
