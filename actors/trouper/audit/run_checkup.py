@@ -98,8 +98,9 @@ class RunCheckup:
             out = _out(await run_state(self.journal, run))
         except (UnknownEvent, JournalCorrupt) as error:
             out = f"it cannot be folded: {error}"
+        message = f"run {run} is {head.label}, and nothing was recorded for {age(quiet)}: {out}"
         self._add(
-            head, "runs", "bad" if self.driven else "warn", f"run {run} is {head.label}, and nothing was recorded for {age(quiet)}: {out}",
+            head, "runs", "bad" if self.driven else "warn", message,
             "look at the process that drives the journal; a call that hangs ends by a time limit on its tool, and "
             "a restart goes on where the journal ends",
         )  # fmt: skip
