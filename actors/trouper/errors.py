@@ -145,6 +145,10 @@ class RuntimeStopped(TrouperError):
     """The runtime is stopping, or has stopped; the run itself is safe in the journal."""
 
 
+class BundleError(TrouperError):
+    """An evidence bundle cannot be made as it was asked for."""
+
+
 class ForkError(TrouperError, ValueError):
     """A fork that cannot be made: an edit that names nothing, or a history that is gone."""
 

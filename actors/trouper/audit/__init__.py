@@ -1,9 +1,13 @@
 """Tools for whoever audits a journal: they need the file alone, neither the agents' code nor keys."""
 
+from trouper.audit import verify_bundle as verify_bundle
 from trouper.audit.assert_replay import Drift as Drift
 from trouper.audit.assert_replay import Replayed as Replayed
 from trouper.audit.assert_replay import ReplayFailed as ReplayFailed
 from trouper.audit.assert_replay import assert_replays as assert_replays
+from trouper.audit.bundle import BundleOptions as BundleOptions
+from trouper.audit.bundle import verifier_source as verifier_source
+from trouper.audit.bundle import write_bundle as write_bundle
 from trouper.audit.chain import AnswerWhy as AnswerWhy
 from trouper.audit.chain import CallWhy as CallWhy
 from trouper.audit.chain import SpendWhy as SpendWhy

@@ -89,7 +89,7 @@ class _Reader:
         damage = damage_of(self.journal.id, record)
         event: object | None = None
         try:
-            shown = evolve(record, key_id="withheld") if self.redact and record.content else record
+            shown = evolve(record, key_id="withheld", opened=None) if self.redact and record.content else record
             event = self.journal.registry.decode(shown)
         except UnknownEvent:
             pass  # which the line says

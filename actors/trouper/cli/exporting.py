@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
 import click
-from attrs import define, field
+from attrs import define, field, frozen
 
 from trouper._clock import SystemClock
-from trouper.audit import LineOptions, ReportOptions, Subject, export_jsonl, write_report
+from trouper.audit import (
+    BundleOptions,
+    LineOptions,
+    ReportOptions,
+    Subject,
+    export_jsonl,
+    write_bundle,
+    write_report,
+)
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
+from trouper.cli.verifying import CHECKPOINTS, PUBLIC, signed_checkpoints
 from trouper.narration.text import count
 from trouper_journal import Journal
+from trouper_journal.signing import SignedCheckpoint, VerifierKey, read_public_key, verify_signed
 
 _CHUNK: Final = 1 << 16
 """Characters that are gathered before they are written."""
+
+
+@frozen
+class _Asked:
+    """What the command line asks for."""
+
+    journal: Path
+    form: str
+    out: Path | None
+    after: int
+    lines: LineOptions
+    verify: bool
+    signed: Sequence[SignedCheckpoint]
+    key: VerifierKey | None
 
 
 @command
@@ -31,14 +55,21 @@ _CHUNK: Final = 1 << 16
 @click.option("--run", "run_id", metavar="RUN", help="Only this run, with the runs of its sub-agents.")
 @click.option("--session", metavar="SESSION", help="Only this session, with all of its turns.")
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "html"]), default="jsonl", show_default=True, help="What to make."
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "html", "bundle"]),
+    default="jsonl",
+    show_default=True,
+    help="Records for programs, a report for people, or evidence with proofs.",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A new file; by default standard output.")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only records behind this position.")
-@click.option("--raw", is_flag=True, help="The stored bytes, too, from which anybody can compute the digests.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="jsonl: only records behind this position.")
+@click.option("--raw", is_flag=True, help="jsonl: the stored bytes, too, from which anybody can compute the digests.")
 @click.option("--redact", is_flag=True, help="Leave out what people, models and tools said.")
-@click.option("--keep-going", is_flag=True, help="Write damaged records, too, each with what is wrong with it.")
-@click.option("--no-verify", is_flag=True, help="html: do not check the whole journal first.")
+@click.option("--keep-going", is_flag=True, help="jsonl: damaged records, too, each with what is wrong with it.")
+@click.option("--no-verify", is_flag=True, help="html, bundle: do not check the whole journal first.")
+@CHECKPOINTS
+@PUBLIC
 def export(
     output: Output,
     /,
@@ -53,42 +84,62 @@ def export(
     redact: bool,
     keep_going: bool,
     no_verify: bool,
+    checkpoints: Sequence[Path],
+    pub: str | None,
 ) -> Exit:
-    """Export a run, a session, or all: records for programs, or a report for people.
+    """Export a run, a session, or all: records for programs, a report for people, or a bundle of evidence.
 
-    The journal is only read, and its daemon is not disturbed.
+    The journal is only read, and its daemon is not disturbed. With --pub, a report says whether the journal matches its
+    checkpoints, and a bundle proves that its records are among those that were signed last.
     """
     if run_id is not None and session is not None:
         raise UsageError("--run and --session exclude each other")
-    if form == "html" and run_id is None and session is None:
-        raise UsageError("--format html needs a --run or a --session")
-    options = LineOptions(raw=raw, redact=redact, keep_going=keep_going)
+    if form != "jsonl" and run_id is None and session is None:
+        raise UsageError(f"--format {form} needs a --run or a --session")
+    if form != "jsonl" and (after or raw or keep_going):
+        raise UsageError("--after, --raw and --keep-going are for --format jsonl")
+    if form == "bundle" and out is None:
+        raise UsageError("--format bundle needs --out FILE: a zip file is not for a terminal")
 
     async def main() -> Exit:
+        asked = _Asked(
+            journal,
+            form,
+            out,
+            after,
+            LineOptions(raw=raw, redact=redact, keep_going=keep_going),
+            not no_verify,
+            signed_checkpoints(journal, checkpoints, pub),
+            None if pub is None else read_public_key(pub),
+        )
         async with opened_to_read(journal) as opened_journal:
             subject = await _subject(opened_journal, run_id, session)
-            with _sink(output, out) as sink:
-                if form == "html" and subject is not None:
-                    written = await _report(output, opened_journal, subject, sink, verify=not no_verify, redact=redact)
-                else:
-                    with progress(output, "exporting") as told:
-                        written = await export_jsonl(
-                            opened_journal, sink.line, subject, after=after, options=options, progress=told
-                        )
-        _say(output, out, form, written)
+            _say(output, asked, await _export(output, opened_journal, subject, asked))
         return Exit.OK
 
     return run_async(main)
 
 
-async def _report(output: Output, journal: Journal, subject: Subject, sink: Sink, *, verify: bool, redact: bool) -> int:
+async def _export(output: Output, journal: Journal, subject: Subject | None, asked: _Asked) -> int:
+    if asked.form == "jsonl" or subject is None:
+        with _sink(output, asked.out) as sink, progress(output, "exporting") as told:
+            return await export_jsonl(
+                journal, sink.line, subject, after=asked.after, options=asked.lines, progress=told
+            )
     found = None
-    if verify:
+    if asked.out is not None:
+        _check_new(asked.out)
+    if asked.verify:
         with progress(output, "verifying") as told:
-            found = await journal.verify(told)
-    options = ReportOptions(SystemClock().now(), found, redact)
-    with progress(output, "reading") as told:
-        return await write_report(journal, subject, sink.line, options, told)
+            found = await verify_signed(journal, asked.signed, told)
+    now, redact = SystemClock().now(), asked.lines.redact
+    if asked.form == "html" or asked.out is None:
+        with _sink(output, asked.out) as sink, progress(output, "reading") as told:
+            return await write_report(journal, subject, sink.line, ReportOptions(now, found, redact), told)
+    last = max(asked.signed, key=lambda each: each.checkpoint.size, default=None)
+    options = BundleOptions(now, last, asked.key, found, redact)
+    with new_file(asked.out) as file, progress(output, "proving") as told:
+        return await write_bundle(journal, subject, file, options, told)
 
 
 async def _subject(journal: Journal, run_id: str | None, session: str | None) -> Subject | None:
@@ -97,13 +148,19 @@ async def _subject(journal: Journal, run_id: str | None, session: str | None) ->
     return None if session is None else Subject("session", session)
 
 
-def _say(output: Output, out: Path | None, form: str, records: int) -> None:
+def _say(output: Output, asked: _Asked, records: int) -> None:
+    out = asked.out
     if out is None:
         return
+    size = out.stat().st_size
     if output.as_json:
-        output.json({"file": str(out), "format": form, "records": records, "bytes": out.stat().st_size})
-    else:
-        output.note(styled(f"{out}: {count(records, 'record')}, {count(out.stat().st_size, 'byte')}", "dim"))
+        output.json({"file": str(out), "format": asked.form, "records": records, "bytes": size})
+        return
+    output.note(styled(f"{out}: {count(records, 'record')}, {count(size, 'byte')}", "dim"))
+    if asked.form == "bundle" and not asked.signed:
+        output.note(
+            styled("nobody has signed what is in it: `trouper checkpoint` signs, --pub takes that along", "yellow")
+        )
 
 
 @define
@@ -150,8 +207,7 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
         ConflictError: There is one of that name already.
         OSError: It cannot be written.
     """
-    if path.exists():
-        raise ConflictError(f"{path} is there already: nothing is overwritten")
+    _check_new(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as file:
@@ -162,3 +218,8 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
+
+
+def _check_new(path: Path) -> None:
+    if path.exists():
+        raise ConflictError(f"{path} is there already: nothing is overwritten")
