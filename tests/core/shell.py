@@ -401,9 +401,9 @@ def check_status(state: RunState) -> None:
     elif state.awaiting:
         assert told.label == "awaiting_approval"
     elif told.label == "over_budget":
-        # Nothing begins until somebody allows more; another attempt at what has begun is no beginning.
+        # Nothing begins until somebody allows more; at the step limit another attempt is no beginning.
         assert state.budget.refused is not None or (state.limits is not None and state.steps >= state.limits.max_steps)
-        assert state.model is None
+        assert state.model is None or state.budget.refused is not None
         retries = {action.retry_at for action in state.batch}
         assert told.wake_at in {None, state.budget.deadline, state.control.deadline, *retries}
     elif told.label == "waiting_for_child":
