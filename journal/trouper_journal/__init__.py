@@ -1,5 +1,6 @@
 """An append-only journal of events: store, codec, fold, verify. Knows nothing of agents."""
 
+from trouper_journal._archived import Archived as Archived
 from trouper_journal._canonical import canonical as canonical
 from trouper_journal._clock import Clock as Clock
 from trouper_journal._clock import SystemClock as SystemClock
@@ -7,6 +8,7 @@ from trouper_journal._codec import Encoded as Encoded
 from trouper_journal._digest import content_digest as content_digest
 from trouper_journal._digest import leaf_digest as leaf_digest
 from trouper_journal._digest import plain_digest as plain_digest
+from trouper_journal._errors import ArchiveRefused as ArchiveRefused
 from trouper_journal._errors import CheckpointMismatch as CheckpointMismatch
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
 from trouper_journal._errors import InvalidKey as InvalidKey
@@ -22,6 +24,7 @@ from trouper_journal._errors import JournalError as JournalError
 from trouper_journal._errors import JournalInUse as JournalInUse
 from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
+from trouper_journal._errors import RecordArchived as RecordArchived
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy
 from trouper_journal._errors import StorageFull as StorageFull

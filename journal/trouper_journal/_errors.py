@@ -203,6 +203,26 @@ class UnknownEvent(JournalError):
         self.known = known
 
 
+class RecordArchived(UnknownEvent):
+    """A record was moved out to an archive: it can be listed here, and read where the archive is at hand.
+
+    Attributes:
+        stream: The record's stream.
+        file: Name of the archive's file, as it was called when it was made.
+    """
+
+    def __init__(self, position: int, stream: str, file: str) -> None:
+        super().__init__("(archived)", 0, position, None)
+        # An error's text is what it was made with.
+        self.args = (f"position {position}: {stream} was archived to {file}: give that file to read it",)
+        self.stream = stream
+        self.file = file
+
+
+class ArchiveRefused(JournalError):
+    """Streams cannot be archived, or an archive does not go with this journal; nothing was moved."""
+
+
 class InvalidRegistry(JournalError, ValueError):
     """Event classes that cannot form a registry (a name used twice, a field whose values cannot be stored)."""
 

@@ -92,11 +92,11 @@ async def _hosted(host: SQLiteHost, nursery: trio.Nursery, wrap: Callable[[Store
     nursery.start_soon(host.run, name="journal storage")
     try:
         store: Store = await host.store()
+        return Storage(store if wrap is None else wrap(store), host)
     except BaseException:
         with trio.CancelScope(shield=True):
             await host.close()
         raise
-    return Storage(store if wrap is None else wrap(store), host)
 
 
 class Opening(Generic[T]):

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
+from trouper_journal._archived import Archived, refuse
 from trouper_journal._classes import Shapes
 from trouper_journal._codec import Encoded, EventCodec, split
 from trouper_journal._errors import InvalidRegistry, JournalCorrupt, UnknownEvent, UnregisteredEvent
@@ -183,11 +184,14 @@ class EventRegistry:
         """Read a record's event; content fields of a sealed record are ``ERASED``.
 
         Raises:
+            RecordArchived: The record was moved out to an archive.
             UnknownEvent: The type is not in this registry, or the schema is newer than here.
             JournalCorrupt: The stored bytes do not form such an event; the message names position and field.
         """
         codec = self._by_type.get(record.type)
         if codec is None:
+            if isinstance(record, Archived):
+                raise refuse(record)
             raise UnknownEvent(record.type, record.schema, record.position, None)
         if record.schema == codec.schema:
             return codec.decode(record)

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
+from trouper_journal._archive_rows import has_archived, with_archived, with_archived_of_stream
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import KeyEntry, Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import is_undecodable
@@ -142,14 +143,34 @@ def read_head(database: sqlite3.Connection) -> Head:
     return Head(position, epoch, tree)
 
 
+def read_stream_head(database: sqlite3.Connection, name: str) -> StreamHead | None:
+    """Where a stream stands; None where there is no such stream."""
+    row = database.execute(_READ_HEAD, (name,)).fetchone()
+    return None if row is None else _head_of(row)
+
+
 def read_stream(database: sqlite3.Connection, stream: str, after: int, limit: int) -> list[Record]:
-    """A page of a stream's records."""
-    return _records(database, _READ_STREAM, (stream, after, limit))
+    """A page of a stream's records, with markers for those that were archived."""
+    found = _records(database, _READ_STREAM, (stream, after, limit))
+    last = found[-1].version if found else 0
+    # Versions have no gaps, so that whether some were archived shows without a look at their tombstones.
+    if (found and type(last) is int and last - after == len(found)) or not has_archived(database):
+        return found
+    return with_archived_of_stream(database, stream, after, limit, found)
+
+
+def read_events(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
+    """A page of all records that are here."""
+    return _records(database, _READ_ALL, (after, limit))
 
 
 def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
-    """A page of all records."""
-    return _records(database, _READ_ALL, (after, limit))
+    """A page of all records, with markers for those that were archived."""
+    found = read_events(database, after, limit)
+    # The last record of a journal is never archived, so that an empty page is the end.
+    if not found or found[-1].position - after == len(found) or not has_archived(database):
+        return found
+    return with_archived(database, after, limit, found)
 
 
 def list_streams(

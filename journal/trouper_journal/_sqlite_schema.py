@@ -250,7 +250,7 @@ def create(database: sqlite3.Connection, path: str, journal_id: bytes, now: int)
     database.execute("BEGIN IMMEDIATE")
     try:
         if is_new(database, path):
-            for statement in _statements(_TABLES + _GUARDS):
+            for statement in statements_of(_TABLES + _GUARDS):
                 database.execute(statement)
             database.execute("INSERT INTO journal VALUES (?, ?, ?)", (journal_id, FORMAT, now))
             database.execute("INSERT INTO head VALUES (1, 0, 0, ?)", (EMPTY_RANGE.to_bytes(),))
@@ -264,10 +264,10 @@ def create(database: sqlite3.Connection, path: str, journal_id: bytes, now: int)
 
 def table_layout() -> Sequence[str]:
     """Names of all tables, indexes and triggers that a journal of this layout has from its beginning."""
-    return [statement.split("(")[0].split()[2] for statement in _statements(_TABLES + _GUARDS)]
+    return [statement.split("(")[0].split()[2] for statement in statements_of(_TABLES + _GUARDS)]
 
 
-def _statements(script: str) -> list[str]:
+def statements_of(script: str) -> list[str]:
     """Split a script; ``executescript`` would commit the open transaction first."""
     statements: list[str] = []
     part = ""

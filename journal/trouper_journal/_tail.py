@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 import attrs
 import trio
 
+from trouper_journal._archived import Archived
 from trouper_journal._codec import SALT_SIZE
 from trouper_journal._errors import JournalClosed, JournalCorrupt
 from trouper_journal._news import Arrival, Inbox, NewsHub
@@ -204,7 +205,9 @@ async def original(store: Store, entry: KeyEntry, sealer: Sealer | None = None) 
     count = entry.last - entry.first + 1
     # No commit is as long as a damaged index may say.
     records = await store.read_all(entry.first - 1, max(1, min(count, MAX_EVENTS)))
-    if len(records) != count or any(record.key != entry.name for record in records):
+    if len(records) != count or any(
+        record.key != entry.name and not isinstance(record, Archived) for record in records
+    ):
         raise JournalCorrupt(f"the index of keys leads from {entry.name} to other records", entry.first)
     return Committed(tuple([await with_values(store, record, sealer) for record in records]), repeated=True)
 

@@ -70,6 +70,7 @@ class Verification(Plain):
         found: How many problems there are in all.
         roots: The roots over the first so many records, in hexadecimal, for the sizes that were asked for.
         checkpoints: The checkpoints that it was compared with.
+        archived: How many of the records are in archives, not here: only that their digests are in the tree is checked.
     """
 
     journal_id: str
@@ -82,6 +83,7 @@ class Verification(Plain):
     found: int
     roots: Mapping[int, str] = attrs.field(factory=dict)
     checkpoints: tuple[CheckedCheckpoint, ...] = ()
+    archived: int = 0
 
     @property
     def ok(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from trouper_journal._archived import Archived
 from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
@@ -73,6 +74,8 @@ class _KeySpan(Printable):
     name: str
     first: int
     last: int
+    earliest: int
+    latest: int
 
 
 @attrs.define(slots=True, repr=False)
@@ -89,6 +92,8 @@ class _Checker(Printable):
     unreadable: int = 0
     sizes: list[int] = attrs.Factory(list)
     roots: dict[int, str] = attrs.Factory(dict)
+    archived: int = 0
+    gap: int = 0
 
     def note(self, kind: Kind, message: str, position: int | None = None, stream: str | None = None) -> None:
         self.found += 1
@@ -106,6 +111,7 @@ class _Checker(Printable):
             problems=tuple(self.problems),
             found=self.found,
             roots=self.roots,
+            archived=self.archived,
         )
 
     def _grow(self, leaves: Sequence[bytes]) -> None:
@@ -160,11 +166,12 @@ class _Checker(Printable):
         if self.span is not None and not (good.edges and good.edges[0][:2] == (self.span.name, good.first)):
             spans.append(self.span)
             self.span = None
+        gap, self.gap = self.gap, 0
         for name, first, last in good.edges:
             if self.span is not None:
-                self.span.last = last
+                self.span.last = self.span.latest = last
             else:
-                self.span = _KeySpan(name, first, last)
+                self.span = _KeySpan(name, first, last, gap or first if first == good.first else first, last)
             if last != good.last:
                 spans.append(self.span)
                 self.span = None
@@ -258,6 +265,7 @@ class _Checker(Printable):
                 record.position,
                 record.stream,
             )
+        stream.archived = stream.archived or isinstance(record, Archived)
         stream.version = record.version
         stream.position = record.position
         stream.wake_at = record.wake_at
@@ -266,6 +274,9 @@ class _Checker(Printable):
             stream.label = record.label
 
     def _check_leaf(self, record: Record) -> bytes:
+        if isinstance(record, Archived):
+            self.archived += 1
+            return record.leaf if type(record.leaf) is bytes else bytes(32)
         try:
             leaf = leaf_digest(self.store.journal_id, record)
         except (struct.error, TypeError, AttributeError, ValueError) as error:
@@ -317,13 +328,22 @@ class _Checker(Printable):
             self.note("value", f"{name} does not have its digest", record.position, record.stream)
 
     def _follow_key(self, record: Record) -> Iterator[_KeySpan]:
-        """The span of a key, once a record without that key follows."""
-        if self.span is not None and record.key == self.span.name:
-            self.span.last = record.position
+        """The span of a key, once a record without that key follows; archived ones may have had it."""
+        span = self.span
+        if isinstance(record, Archived):
+            if span is not None:
+                span.latest = record.position
+            self.gap = self.gap or record.position
             return
-        if self.span is not None:
-            yield self.span
-        self.span = None if record.key is None else _KeySpan(record.key, record.position, record.position)
+        earliest, self.gap = self.gap or record.position, 0
+        if span is not None and record.key == span.name:
+            span.last = span.latest = record.position
+            return
+        if span is not None:
+            yield span
+        self.span = None
+        if record.key is not None:
+            self.span = _KeySpan(record.key, record.position, record.position, earliest, record.position)
 
     async def _check_spans(self, spans: Sequence[_KeySpan]) -> None:
         if not spans:
@@ -337,7 +357,7 @@ class _Checker(Printable):
             entry = known.get(span.name)
             if entry is None:
                 self.note("key", f"the key {span.name} of this record is not in the index of keys", span.first)
-            elif (entry.first, entry.last) != (span.first, span.last):
+            elif not (span.earliest <= entry.first <= span.first and span.last <= entry.last <= span.latest):
                 message = (
                     f"the index says that key {span.name} stands for positions {entry.first} to {entry.last}, "
                     f"the records say {span.first} to {span.last}"

@@ -1,0 +1,284 @@
+"""An archive file: its layout, and reading it. All of it runs in a thread; nothing here is asynchronous.
+
+The rows of an archive are those of the journal that it came from, in tables of the same form, so that whatever reads
+the one reads the other. It is not a journal: its positions have gaps, and nothing is ever appended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+from urllib.parse import quote
+
+import attrs
+
+from trouper_journal import _sqlite_rows as rows
+from trouper_journal._archive_proof import Node, root_over
+from trouper_journal._codec import SALT_SIZE
+from trouper_journal._digest import FORMAT, leaf_digest
+from trouper_journal._errors import JournalCorrupt, NotAJournal
+from trouper_journal._printable import Plain
+from trouper_journal._records import Record
+from trouper_journal._sqlite_connection import translating
+from trouper_journal._values import references, unpack_map
+
+APPLICATION_ID: Final = 0x54525041
+"""Marks the file as an archive (SQLite header, offset 68)."""
+
+LAYOUT: Final = 1
+"""Number of the table layout (SQLite header, ``user_version``)."""
+
+PAGE: Final = 256
+"""Records in one read."""
+
+HASH_SIZE: Final = 32
+
+TABLES: Final = """
+CREATE TABLE archive (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    id BLOB NOT NULL,
+    journal BLOB NOT NULL,
+    format INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    root BLOB NOT NULL
+);
+CREATE TABLE streams (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    version INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    label TEXT,
+    wake_at INTEGER,
+    unit INTEGER NOT NULL
+);
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY,
+    stream_id INTEGER NOT NULL REFERENCES streams (id),
+    version INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    schema INTEGER NOT NULL,
+    recorded_at INTEGER NOT NULL,
+    key TEXT,
+    label TEXT,
+    wake_at INTEGER,
+    key_id TEXT,
+    meta BLOB NOT NULL,
+    facts BLOB NOT NULL,
+    content BLOB,
+    leaf BLOB NOT NULL,
+    large INTEGER,
+    UNIQUE (stream_id, version)
+);
+CREATE TABLE large (
+    digest BLOB NOT NULL,
+    domain TEXT NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE (digest, domain)
+);
+CREATE INDEX large_domain ON large (domain);
+CREATE TABLE proof (
+    first INTEGER PRIMARY KEY,
+    level INTEGER NOT NULL,
+    hash BLOB NOT NULL
+);
+"""
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class ArchiveInfo(Plain):
+    """What an archive says of itself.
+
+    Attributes:
+        id: Its 16 random bytes.
+        journal_id: The id of the journal that its records came from.
+        created_at: When it was made, ns UTC.
+        size: How many records the journal had then.
+        root: The root of the journal's Merkle tree over those.
+    """
+
+    id: bytes
+    journal_id: bytes
+    created_at: int
+    size: int
+    root: bytes
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class ArchiveCheck(Plain):
+    """What checking an archive found; it is whole, or there would have been an error.
+
+    Attributes:
+        info: What it says of itself.
+        records: How many records it holds.
+        streams: How many streams they form.
+        values: How many large values are with them.
+    """
+
+    info: ArchiveInfo
+    records: int
+    streams: int
+    values: int
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like an archive, from its header alone; False also where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(72)
+    except OSError:
+        return False
+    return header[:16] == b"SQLite format 3\0" and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def read_connection(path: str) -> sqlite3.Connection:
+    """A connection that cannot write, for any one thread at a time."""
+    where = f"file:{quote(os.path.realpath(path))}?mode=ro"
+    return sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[tuple[sqlite3.Connection, ArchiveInfo]]:
+    """Open an archive for reading, for the length of a block.
+
+    Raises:
+        NotAJournal: It is something else, or of a newer layout or format.
+        JournalCorrupt: It is damaged.
+        StorageReadOnly: It is not there, or cannot be read by this user.
+    """
+    with closing(translating(lambda: read_connection(path), path)) as database:
+        yield database, translating(lambda: read_info(database, path), path)
+
+
+def read_info(database: sqlite3.Connection, path: str) -> ArchiveInfo:
+    """What an opened archive says of itself.
+
+    Raises:
+        NotAJournal: It is something else, or of a newer layout or format.
+        JournalCorrupt: It has lost what makes it an archive.
+    """
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    (layout,) = database.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise NotAJournal(f"{path} is not an archive of a Trouper journal: give another path")
+    row = None
+    if layout == LAYOUT:
+        row = database.execute("SELECT id, journal, created_at, size, root, format FROM archive").fetchone()
+        if row is None or tuple(map(type, row)) != (bytes, bytes, int, int, bytes, int):
+            raise JournalCorrupt(f"{path} has lost what makes it an archive: take another copy of it")
+    if row is None or row[-1] != FORMAT:
+        raise NotAJournal(
+            f"{path} is an archive of layout {layout}{'' if row is None else f', format {row[-1]}'}; this release "
+            f"knows layout {LAYOUT}, format {FORMAT}: use the release for it"
+        )
+    return ArchiveInfo(*row[:-1])
+
+
+def check(path: str, told: Callable[[int, int], None] = lambda _done, _total: None) -> ArchiveCheck:
+    """Check every record of an archive: its leaf, its numbers, its large values; and all of them against the root.
+
+    Args:
+        path: The archive.
+        told: Called after each page with the records checked and their total.
+
+    Raises:
+        NotAJournal, StorageReadOnly: As `reading`.
+        JournalCorrupt: Something in it is not as it was; names the position.
+    """
+    with reading(path) as (database, info):
+        checker = _Checker(database, info, told)
+        root = translating(lambda: root_over(checker.nodes(), info.size), path)
+        if root != info.root:
+            raise JournalCorrupt(f"the records of {path} do not lead to the root that it names")
+        return translating(checker.finish, path)
+
+
+class _Checker:
+    def __init__(self, database: sqlite3.Connection, info: ArchiveInfo, told: Callable[[int, int], None]) -> None:
+        self._database = database
+        self._info = info
+        self._told = told
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._values: set[bytes] = set()
+        self._records = 0
+
+    def nodes(self) -> Iterator[Node]:
+        """Leaves of the records, once checked, among the nodes of the proof, in order of position."""
+        between = self._database.execute("SELECT first, level, hash FROM proof ORDER BY first")
+        node = self._next(between)
+        for record in self._all():
+            while node is not None and node.first < record.position:
+                yield node
+                node = self._next(between)
+            yield Node(record.position, 0, record.leaf)
+        while node is not None:
+            yield node
+            node = self._next(between)
+
+    def _next(self, between: sqlite3.Cursor) -> Node | None:
+        row = between.fetchone()
+        if row is None:
+            return None
+        if tuple(map(type, row)) != (int, int, bytes) or not 0 <= row[1] < 64 or len(row[2]) != HASH_SIZE:
+            raise JournalCorrupt("the proof holds something else than nodes", row[0])
+        return Node(*row)
+
+    def _all(self) -> Iterator[Record]:
+        (total,) = self._database.execute("SELECT count(*) FROM events").fetchone()
+        position = 0
+        while page := rows.read_events(self._database, position, PAGE):
+            for record in page:
+                # In a damaged file the order may be wrong, and reading would never end.
+                if record.position <= position:
+                    raise JournalCorrupt(f"it stands behind position {position}", record.position)
+                position = record.position
+                self._check(record)
+                yield record
+            self._records += len(page)
+            self._told(self._records, total)
+        if self._records != total:
+            raise JournalCorrupt(f"{total - self._records} records belong to no stream")
+
+    def _check(self, record: Record) -> None:
+        try:
+            leaf = leaf_digest(self._info.journal_id, record)
+        except (struct.error, TypeError, AttributeError, ValueError):
+            raise JournalCorrupt("a column has a value that cannot be hashed", record.position) from None
+        if leaf != record.leaf:
+            raise JournalCorrupt("the stored bytes do not have the recorded digest", record.position)
+        version, _ = self._versions.get(record.stream, (0, 0))
+        if record.version != version + 1:
+            raise JournalCorrupt(f"version {record.version} of {record.stream} follows {version}", record.position)
+        self._versions[record.stream] = record.version, record.position
+        unpack_map(record.meta)
+        unpack_map(record.facts)
+        if record.key_id is None and record.large:
+            for reference in references(record.content[SALT_SIZE:]):
+                self._check_value(reference.digest, record.position)
+
+    def _check_value(self, digest: bytes, position: int) -> None:
+        if digest in self._values:
+            return
+        data = rows.read_values(self._database, [digest]).get(digest)
+        if data is None or hashlib.sha256(data).digest() != digest:
+            raise JournalCorrupt(f"the large value {digest.hex()} is missing, or not what it was", position)
+        self._values.add(digest)
+
+    def finish(self) -> ArchiveCheck:
+        """Check what no record refers to in the open, and the index of streams."""
+        for digest, data in self._database.execute("SELECT digest, data FROM large"):
+            if digest not in self._values and (type(data) is not bytes or hashlib.sha256(data).digest() != digest):
+                raise JournalCorrupt("a large value does not have its digest")
+            self._values.add(digest)
+        index = {
+            name: (version, position)
+            for name, version, position in self._database.execute("SELECT name, version, position FROM streams")
+        }
+        if index != self._versions:
+            raise JournalCorrupt("the index of streams does not agree with the records")
+        return ArchiveCheck(self._info, self._records, len(index), len(self._values))
