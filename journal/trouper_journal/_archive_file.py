@@ -270,7 +270,10 @@ class _Checker:
         self._values.add(digest)
 
     def finish(self) -> ArchiveCheck:
-        """Check what no record refers to in the open, and the index of streams."""
+        """Check what no record refers to in the open, and the indexes."""
+        (said,) = self._database.execute("PRAGMA integrity_check(1)").fetchone()
+        if said != "ok":
+            raise JournalCorrupt(f"SQLite finds the archive damaged: {said}")
         for digest, data in self._database.execute("SELECT digest, data FROM large"):
             if digest not in self._values and (type(data) is not bytes or hashlib.sha256(data).digest() != digest):
                 raise JournalCorrupt("a large value does not have its digest")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final
 
@@ -59,6 +59,9 @@ def move(path: str, archive: str, at: int, allowed: Callable[[str], bool], told:
         StorageBusy, StorageFull, StorageReadOnly: Nothing more was deleted.
         JournalBroken: Whether the last unit was moved is not known; call it again.
     """
+    with suppress(OSError):
+        # The name under which it was written, where the process died before it could be taken away.
+        os.remove(f"{archive}.partial")
     with reading(archive) as (source, info), closing(sqlite3.connect(path, isolation_level=None)) as database:
         translating(lambda: configure(database, synchronous="FULL", read_only=False), path)
         mover = _Mover(source, info, database, os.path.basename(archive), at)

@@ -29,6 +29,8 @@ from trouper_journal import (
     plain_digest,
     unpack,
 )
+from trouper_journal import _archive_file as archive_file
+from trouper_journal import _archive_rows as archive_rows
 from trouper_journal._codec import LARGE, large_value
 from trouper_journal._sqlite_schema import APPLICATION_ID, LAYOUT
 from trouper_journal._values import MAX_DEPTH, MAX_INT_BYTES, MAX_SIZE, Reference, pack_plain
@@ -227,3 +229,13 @@ async def test_a_new_file_has_the_tables_of_the_page(tmp_path: Path) -> None:
     database.close()
     [lines] = blocks("sql tables")
     assert statements == {" ".join(part.split()) for part in "\n".join(lines).split(";") if part.strip()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tables"), [("archive tables", archive_rows.TABLES), ("archive file", archive_file.TABLES)]
+)
+def test_archives_have_the_tables_of_the_page(kind: str, tables: str) -> None:
+    [lines] = blocks(f"sql {kind}")
+    assert "\n".join(lines).strip() == tables.strip()
+    number = archive_file.APPLICATION_ID
+    assert f"`application_id` 0x{number:08X} (`{number.to_bytes(4, 'big').decode()}`)" in PAGE

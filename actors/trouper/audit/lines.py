@@ -17,7 +17,7 @@ from typing import Final
 
 from attrs import frozen
 
-from trouper_journal import JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
+from trouper_journal import Archived, JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
 
 FORM: Final = 1
 """Number of the form; raised when a reader of the old one would read wrongly."""
@@ -86,6 +86,8 @@ def record_object(journal_id: bytes, record: Record, options: LineOptions = PLAI
         "key_id": record.key_id,
         "leaf": record.leaf.hex(),
     }
+    if isinstance(record, Archived):
+        return {**line, "meta": None, "facts": None, "content": None, "archived": record.file}
     try:
         line["meta"] = jsonable(unpack_map(record.meta))
         line["facts"] = jsonable(unpack_map(record.facts))
@@ -125,6 +127,8 @@ def jsonable(value: Value) -> object:
 
 def damage_of(journal_id: bytes, record: Record) -> str | None:
     """What is wrong with a record's own bytes; its large values are those that were looked up by their digests."""
+    if isinstance(record, Archived):
+        return None
     try:
         leaf = leaf_digest(journal_id, record)
     except (struct.error, TypeError, AttributeError, ValueError) as error:

@@ -143,6 +143,14 @@ def _print_verification(output: Output, found: Verification) -> None:
     checked = f"{count(found.records, 'record')}, {count(found.streams, 'stream')}"
     if found.values:
         checked += f", {count(found.values, 'large value')}"
+    if found.archived:
+        output.result(
+            styled(
+                f"{count(found.archived, 'record')} of them in archives: only that their digests are in the tree was "
+                "checked",
+                "yellow",
+            )
+        )
     output.result(styled(f"{found.grade}: {checked}", "bold green" if found.ok else "bold red"))
     output.result(styled(_GRADES[found.grade]))
     if found.checkpoints:

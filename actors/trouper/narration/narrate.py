@@ -33,7 +33,7 @@ from trouper.narration.text import (
     value_text,
     who,
 )
-from trouper_journal import Erased, Record, Value, unpack_map
+from trouper_journal import Archived, Erased, Record, Value, unpack_map
 
 _CAUSES = {
     "lost": "its process died, and nobody knows how far it had come",
@@ -84,6 +84,8 @@ class Narrator:
         sentence = _SENTENCES.get(type(event))
         if sentence is None and (further := _FURTHER.get(type(event))) is not None:
             line = further(event, self.limit)
+        elif isinstance(record, Archived):
+            return Line(RUNTIME, f"[archived] to {clean(record.file)}", "dim")
         elif sentence is None:
             return Line("?", f"{clean(record.type)} (schema {record.schema}, unknown to this release)", "dim")
         else:
