@@ -10,7 +10,7 @@ import hashlib
 import os
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from trouper_journal._digest import FORMAT, leaf_digest
 from trouper_journal._errors import JournalCorrupt, NotAJournal
 from trouper_journal._printable import Plain
 from trouper_journal._records import Record
+from trouper_journal._sealed import listed_references
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._values import references, unpack_map
 
@@ -124,6 +125,18 @@ class ArchiveCheck(Plain):
     records: int
     streams: int
     values: int
+
+
+def digests_in(record: Record) -> Sequence[bytes]:
+    """Digests of the large values that a record refers to, also where it is sealed.
+
+    Raises:
+        JournalCorrupt: Its content does not say.
+    """
+    if not record.large:
+        return ()
+    listed = references(record.content[SALT_SIZE:]) if record.key_id is None else listed_references(record)
+    return [reference.digest for reference in listed]
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -257,9 +270,8 @@ class _Checker:
         self._versions[record.stream] = record.version, record.position
         unpack_map(record.meta)
         unpack_map(record.facts)
-        if record.key_id is None and record.large:
-            for reference in references(record.content[SALT_SIZE:]):
-                self._check_value(reference.digest, record.position)
+        for digest in digests_in(record):
+            self._check_value(digest, record.position)
 
     def _check_value(self, digest: bytes, position: int) -> None:
         if digest in self._values:

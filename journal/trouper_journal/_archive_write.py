@@ -9,16 +9,14 @@ from contextlib import closing, suppress
 from typing import Final
 
 from trouper_journal import _sqlite_rows as rows
-from trouper_journal._archive_file import APPLICATION_ID, LAYOUT, TABLES, check
+from trouper_journal._archive_file import APPLICATION_ID, LAYOUT, TABLES, check, digests_in
 from trouper_journal._archive_proof import Gap, Node
 from trouper_journal._archive_rows import has_archived
-from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import FORMAT
 from trouper_journal._errors import ArchiveRefused, JournalCorrupt
 from trouper_journal._merkle import CompactRange
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_schema import statements_of
-from trouper_journal._values import references
 
 PAGE: Final = 2048
 """Leaves in one read."""
@@ -166,13 +164,12 @@ class _Copier:
     def _copy_record(self, position: int) -> None:
         row = self._source.execute("SELECT * FROM events WHERE position = ?", (position,)).fetchone()
         self._archive.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- question marks
-        *_, key_id, _meta, _facts, content, _leaf, large = row
-        if large and key_id is None and type(content) is bytes:
-            for reference in references(content[SALT_SIZE:]):
-                # Also where it is another domain's, and stays in the journal, too.
-                query = "SELECT digest, domain FROM large WHERE digest = ?"
-                for digest, domain in self._source.execute(query, (reference.digest,)).fetchall():
-                    self._copy_value(digest, domain)
+        (record,) = rows.read_events(self._source, position - 1, 1)
+        for known in digests_in(record):
+            # Also where it is another domain's, and stays in the journal, too.
+            query = "SELECT digest, domain FROM large WHERE digest = ?"
+            for digest, domain in self._source.execute(query, (known,)).fetchall():
+                self._copy_value(digest, domain)
 
     def _copy_value(self, digest: bytes, domain: str) -> None:
         if digest in self._values:

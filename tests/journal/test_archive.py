@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.journal.notes import REGISTRY, Note, Step
 
 from trouper_journal import (
+    ERASED,
     Archived,
     ArchiveRefused,
     CompactRange,
@@ -42,6 +43,7 @@ from trouper_journal.archive import (
     shrink,
     write_archive,
 )
+from trouper_journal.sealing import MemoryKeyStore
 
 ID = b"an archive's id."
 BIG = "b" * 40_000
@@ -387,3 +389,28 @@ def test_killed_at_any_step_nothing_is_lost_and_the_same_command_goes_on(path: P
     done = subprocess.run([sys.executable, script, path, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50
+
+
+async def test_sealed_content_is_archived_as_it_is_and_opens_with_its_keys(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.db", tmp_path / "a.archive"
+    keys = MemoryKeyStore()
+    async with Journal.open(path, registry=REGISTRY, keys=keys) as journal, journal.drive("archiving"):
+        await journal.commit([Write("a", [Note(1, "said"), Note(2, BIG)], domain=Domain("a", b"s" * 32))])
+        await journal.append("b", [Note(3)])
+        await write_archive(journal, target, [("a",)], new_id=ID, now=1)
+        assert (await move_to_archive(journal, target, at=3, allowed=lambda _: True)).records == 2
+        await shrink(journal)
+    assert (await check_archive(target)).values == 1
+    async with (
+        open_archive(target) as archive,
+        Journal.open(path, registry=REGISTRY, keys=keys, wrap=beside(archive)) as journal,
+    ):
+        assert [journal.registry.decode(record) async for record in journal.read("a")] == [
+            Note(1, "said"),
+            Note(2, BIG),
+        ]
+        assert (await journal.verify()).ok
+    async with opened(path, target) as journal:
+        note = journal.registry.decode((await journal.read_page("a"))[0])
+        assert isinstance(note, Note)
+        assert note.text is ERASED
