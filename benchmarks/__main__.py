@@ -13,7 +13,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.status import Status
 
-from benchmarks import journal, kit, replay, report, runs, start, steps, talks, trees, verify, wake
+from benchmarks import export, journal, kit, replay, report, runs, start, steps, talks, trees, verify, wake
 from benchmarks.measure import Figures, Group, Key, Scale
 
 GROUPS: Sequence[Group] = (
@@ -27,6 +27,7 @@ GROUPS: Sequence[Group] = (
     *talks.GROUPS,
     *replay.GROUPS,
     *verify.GROUPS,
+    *export.GROUPS,
 )
 
 

@@ -33,6 +33,7 @@ KEYS = {
     "session_1000": 1.5,
     "replay_memory": 1.2,
     "verify": 0.5,
+    "export": 0.35,
 }
 AT_MOST = {"steps_time", "steps_bytes", "import", "run_bytes", "wake", "recover", "session_1000", "replay_memory"}
 
