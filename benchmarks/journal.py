@@ -161,7 +161,7 @@ async def _replay(
 
             async def floor() -> float:
                 begun = perf_counter()
-                _scan(database)
+                scan(database)
                 return records / (perf_counter() - begun)
 
             await ours()
@@ -169,7 +169,7 @@ async def _replay(
             return await alternate_async(rounds, ours, floor, scale)
 
 
-def _scan(database: sqlite3.Connection) -> None:
+def scan(database: sqlite3.Connection) -> None:
     """The journal's own table without the journal: every row, its two maps unpacked."""
     rows = database.execute("SELECT * FROM events ORDER BY position")
     names = [column[0] for column in rows.description]

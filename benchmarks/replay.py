@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from time import perf_counter
 
 import trio
 
+from benchmarks.journal import scan
 from benchmarks.measure import Figures, Group, Key, Measured, Pair, Scale, alternate
 from benchmarks.sample import write_runs
+from trouper.audit.replaying import cores
 
 JOBS = 2
 TIMES = 10
@@ -40,11 +45,36 @@ print(json.dumps({"records": records, "rate": records / seconds, "own": own / 10
 """
 
 
-def _replayed(path: Path) -> dict[str, float]:
+def _replayed(path: Path, jobs: int = JOBS) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", _REPLAY, str(path), str(JOBS)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _REPLAY, str(path), str(jobs)], capture_output=True, text=True, check=True
     )
     found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def measure_replay_all(scale: Scale) -> Measured:
+    """A whole journal of agents' runs, folded and compared with the rules, and every row of it read by SQLite alone."""
+    folder = scale.fresh("replay-all")
+    runs = scale.of(10_000, 3)
+    scale.say(f"writing {runs} runs")
+    trio.run(write_runs, folder / "runs.db", runs)
+
+    def ours() -> float:
+        return _replayed(folder / "runs.db", cores())["rate"]
+
+    def floor() -> float:
+        with closing(sqlite3.connect(folder / "runs.db")) as database:
+            begun = perf_counter()
+            scan(database)
+            return _records(database) / (perf_counter() - begun)
+
+    pairs = alternate(scale.of(3, 1), ours, floor, scale)
+    return {"replay_all": Figures(pairs, {"one_process": _replayed(folder / "runs.db", 1)["rate"]})}
+
+
+def _records(database: sqlite3.Connection) -> int:
+    found: int = database.execute("SELECT count(*) FROM events").fetchone()[0]
     return found
 
 
@@ -70,6 +100,20 @@ def measure_replay_memory(scale: Scale) -> Measured:
 
 
 GROUPS: Sequence[Group] = (
+    Group(
+        "replay_all",
+        [
+            Key(
+                "replay_all",
+                "records/s",
+                "replay all runs of a journal, on all cores",
+                "sqlite3, scan of the same table, msgpack",
+                0.08,
+                "at_least",
+            )
+        ],
+        measure_replay_all,
+    ),
     Group(
         "replay_memory",
         [

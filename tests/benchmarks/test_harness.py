@@ -31,6 +31,7 @@ KEYS = {
     "recover": 3,
     "tree_200": 0.25,
     "session_1000": 1.5,
+    "replay_all": 0.08,
     "replay_memory": 1.2,
     "verify": 0.5,
     "export": 0.35,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import trio
 
@@ -11,19 +10,19 @@ from trouper.audit.refold import refold
 from trouper.audit.replay_report import to_plain
 from trouper.core.events import REGISTRY
 from trouper.runtime.histories import Histories
-from trouper_journal import Journal
+from trouper_journal._sqlite_inline import open_inline
 from trouper_journal._worker_side import begin, lots, send
 
 
 def main() -> None:
     """Serve until standard input ends."""
     begin()
-    trio.run(_serve, Path(sys.argv[1]))
+    trio.run(_serve, sys.argv[1])
 
 
-async def _serve(path: Path) -> None:
+async def _serve(path: str) -> None:
     try:
-        async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
+        async with open_inline(path, REGISTRY) as journal:
             histories = Histories(journal)
             # Nothing else happens in this process: it may wait for its input without ado.
             for lot in lots():

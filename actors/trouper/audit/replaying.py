@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -21,6 +21,7 @@ from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
 from trouper.runtime.histories import Histories
 from trouper_journal import Journal
+from trouper_journal._sqlite_inline import open_inline
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 from trouper_journal._workers import cores, spread
 
@@ -129,6 +130,21 @@ async def _lots(journal: Journal) -> AsyncGenerator[Sequence[str], None]:
 
 
 async def _here(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
+    async with AsyncExitStack() as stack:
+        if (source := _source(journal)) is not None:
+            journal = await stack.enter_async_context(open_inline(source, REGISTRY))
+        async with aclosing(_refolded(journal)) as results:
+            async for each in results:
+                yield each
+
+
+def _source(journal: Journal) -> str | None:
+    """The file that is read; where a private copy is, that one. None where it is read in another way."""
+    store = journal.store
+    return store.source if isinstance(store, ReadOnlySQLiteStore) else None
+
+
+async def _refolded(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
     histories = Histories(journal)
     async with aclosing(_lots(journal)) as lots:
         async for lot in lots:
@@ -138,9 +154,7 @@ async def _here(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
 
 
 async def _there(journal: Journal, number: int) -> AsyncGenerator[StreamReplay, None]:
-    store = journal.store
-    # Where a private copy is read, the workers read the same one.
-    source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
+    source = _source(journal) or str(journal.path)
     async with aclosing(spread(_WORKER, [source], _lots(journal), number)) as answers:
         async for answer in answers:
             for told in answer:

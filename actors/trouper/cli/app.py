@@ -40,7 +40,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to ask
     demo, run, send,
     # to look
-    runs, sessions, show, spend, why, diff, tail, approvals,
+    runs, sessions, show, why, diff, spend, tail, approvals,
     # to decide
     approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
     # to check
