@@ -16,7 +16,7 @@ import trio
 from benchmarks.journal import scan
 from benchmarks.measure import Figures, Group, Key, Measured, Pair, Scale, alternate
 from benchmarks.sample import write_runs
-from trouper.audit.replaying import cores
+from trouper_journal._workers import cores
 
 JOBS = 2
 TIMES = 10

@@ -127,7 +127,8 @@ def test_evidence_stays_as_it_is_without_any_permission_to_write(tmp_path: Path)
     path.chmod(stat.S_IRUSR)
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        for arguments in (["replay", path], ["replay", path, "--jobs", "2"], ["spend", path]):
+        commands: list[list[str | Path]] = [["replay", path], ["replay", path, "--jobs", "2"], ["spend", path]]
+        for arguments in commands:
             assert called(*arguments).returncode == 0
     finally:
         tmp_path.chmod(stat.S_IRWXU)
