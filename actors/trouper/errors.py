@@ -24,6 +24,7 @@ from trouper_journal._errors import StorageUnreadable as StorageUnreadable
 from trouper_journal._errors import TrouperError as TrouperError
 from trouper_journal._errors import UnknownEvent as UnknownEvent
 from trouper_journal._errors import VersionConflict as VersionConflict
+from trouper_journal._errors import WitnessRefused as WitnessRefused
 
 
 class ActorError(TrouperError):

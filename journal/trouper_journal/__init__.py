@@ -34,6 +34,7 @@ from trouper_journal._errors import TrouperError as TrouperError
 from trouper_journal._errors import UnknownEvent as UnknownEvent
 from trouper_journal._errors import UnregisteredEvent as UnregisteredEvent
 from trouper_journal._errors import VersionConflict as VersionConflict
+from trouper_journal._errors import WitnessRefused as WitnessRefused
 from trouper_journal._journal import Journal as Journal
 from trouper_journal._lock import Holder as Holder
 from trouper_journal._memory import MemoryStore as MemoryStore

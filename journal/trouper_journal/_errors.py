@@ -166,6 +166,18 @@ class CheckpointMismatch(JournalError):
         self.size = size
 
 
+class WitnessRefused(JournalError):
+    """A witness does not cosign a checkpoint, or cannot be reached.
+
+    Attributes:
+        size: How many records it has cosigned before, where it said so.
+    """
+
+    def __init__(self, message: str, size: int | None = None) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 class MissingExtra(JournalError, ImportError):
     """A feature needs a package that is not installed.
 

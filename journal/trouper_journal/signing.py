@@ -13,6 +13,7 @@ from trouper_journal._errors import CheckpointMismatch as CheckpointMismatch
 from trouper_journal._errors import InvalidKey as InvalidKey
 from trouper_journal._errors import InvalidNote as InvalidNote
 from trouper_journal._errors import MissingExtra as MissingExtra
+from trouper_journal._errors import WitnessRefused as WitnessRefused
 from trouper_journal._key_files import CheckpointFile as CheckpointFile
 from trouper_journal._key_files import new_key as new_key
 from trouper_journal._key_files import read_key as read_key
@@ -23,6 +24,15 @@ from trouper_journal._notes import NoteSignature as NoteSignature
 from trouper_journal._notes import SignatureType as SignatureType
 from trouper_journal._notes import SignerKey as SignerKey
 from trouper_journal._notes import VerifierKey as VerifierKey
+from trouper_journal._notes import parse_signature as parse_signature
 from trouper_journal._notes import sign_note as sign_note
 from trouper_journal._notes import trusted_signatures as trusted_signatures
 from trouper_journal._proving import sign_head as sign_head
+from trouper_journal._witnesses import Cosigned as Cosigned
+from trouper_journal._witnesses import FileWitness as FileWitness
+from trouper_journal._witnesses import Prove as Prove
+from trouper_journal._witnesses import Witness as Witness
+from trouper_journal._witnesses import ask_witnesses as ask_witnesses
+from trouper_journal._witnesses import check_submission as check_submission
+from trouper_journal._witnesses import read_submission as read_submission
+from trouper_journal._witnesses import write_submission as write_submission

@@ -28,6 +28,7 @@ from trouper.errors import (
     UnknownRun,
     UnknownSession,
     VersionConflict,
+    WitnessRefused,
 )
 
 
@@ -81,6 +82,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (InvalidNote, Exit.BAD),
     (InvalidProof, Exit.BAD),
     (CheckpointMismatch, Exit.BAD),
+    (WitnessRefused, Exit.BAD),
     (JournalError, Exit.STORAGE),
     (OSError, Exit.STORAGE),
     (TrouperError, Exit.BAD),

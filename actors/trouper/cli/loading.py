@@ -1,4 +1,4 @@
-"""Finding agents in a Python file."""
+"""Finding agents, and witnesses, in a Python file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from attrs import frozen
 
 from trouper.agent import Agent
 from trouper.cli.codes import NotFoundError, UsageError
+from trouper_journal.signing import Witness
 
 
 @frozen
@@ -48,6 +49,26 @@ def load(target: str) -> Loaded:
         if other.name != agent.name:
             others.setdefault(other.name, other)
     return Loaded(agent, tuple(others.values()))
+
+
+def load_witness(target: str) -> Witness:
+    """The witness in ``FILE:NAME``, where NAME is the name of a variable of the file.
+
+    Raises:
+        NotFoundError: No such file, or no such variable in it.
+        UsageError: The file cannot be run, or the variable is no witness.
+    """
+    file, name = _split(target)
+    if name is None:
+        raise UsageError(f"{target!r} is not of the form FILE:NAME")
+    if not file.is_file():
+        raise NotFoundError(f"there is no file {file}")
+    found: object = vars(_run(file)).get(name)
+    if found is None:
+        raise NotFoundError(f"{file} has no {name}")
+    if not isinstance(found, Witness):
+        raise UsageError(f"{target} is no witness: it has no key and no add_checkpoint")
+    return found
 
 
 def _split(target: str) -> tuple[Path, str | None]:

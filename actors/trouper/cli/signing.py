@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, NotFoundError, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import opened_to_read
+from trouper.cli.loading import load_witness
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.verifying import beside
@@ -19,6 +21,7 @@ from trouper_journal.signing import (
     Note,
     SignedCheckpoint,
     SignerKey,
+    ask_witnesses,
     new_key,
     open_checkpoint,
     read_key,
@@ -70,16 +73,25 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
 @command
 @JOURNAL
 @click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="The private key's file.")
+@click.option(
+    "--witness",
+    "witnesses",
+    multiple=True,
+    metavar="FILE:NAME",
+    help="A witness to ask for its signature: a variable in a Python file; again for more.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Where to add it; by default JOURNAL.checkpoints.")
-def checkpoint(output: Output, /, journal: Path, *, key_file: Path, out: Path | None) -> Exit:
+def checkpoint(output: Output, /, journal: Path, *, key_file: Path, witnesses: Sequence[str], out: Path | None) -> Exit:
     """Sign how many records a journal has and what they are; adds the checkpoint to a file, and prints it.
 
-    Signs nothing that contradicts what that file says was signed before: exit code 1. Keep a copy where those who can
+    Signs nothing that contradicts what that file says was signed before: exit code 1, as where a witness does not
+    sign. Keep a copy where those who can
     write the journal cannot write; `trouper verify --pub` compares the journal with it.
     """
 
     async def main() -> Exit:
         key = _own_key(key_file)
+        asked = [load_witness(each) for each in witnesses]
         file = CheckpointFile(out or beside(journal))
         async with opened_to_read(journal) as opened_journal:
             earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
@@ -95,8 +107,15 @@ def checkpoint(output: Output, /, journal: Path, *, key_file: Path, out: Path | 
                 file.append(signed, check)
             else:
                 signed = earlier[-1]
-        _print_checkpoint(output, signed, file.path, added=added)
-        return Exit.OK
+            # One whose signature is there already has nothing to add.
+            missing = [each for each in asked if not any(line.is_by(each.key) for line in signed.note.signatures)]
+            found = await ask_witnesses(opened_journal, signed, missing)
+            if found.checkpoint.note != signed.note:
+                file.add_cosignatures(found.checkpoint)
+        _print_checkpoint(output, found.checkpoint, file.path, added=added)
+        for name, why in found.refusals:
+            output.error(f"the witness {name} has not signed: {why}")
+        return Exit.BAD if found.refusals else Exit.OK
 
     return run_async(main)
 
