@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from trouper.cli.codes import Exit
+from trouper.cli.completing import completion
 from trouper.cli.copying import backup
 from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
@@ -48,7 +49,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to hand on
     export, backup, keygen, checkpoint, prove,
     # for programs
-    schema,
+    schema, completion,
 ]  # fmt: skip
 
 

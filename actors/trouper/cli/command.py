@@ -6,6 +6,7 @@ import functools
 import signal
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Concatenate, ParamSpec
 
 import click
@@ -13,10 +14,25 @@ import trio
 
 from trouper.cli.codes import Exit, code_of, unwrapped
 from trouper.cli.output import Output
+from trouper.narration.when import local_times
 
 P = ParamSpec("P")
 
 Body = Callable[Concatenate[Output, P], Exit]
+
+
+def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
+    """As `command`, for one whose result may be long: on a terminal it is shown by a pager where it does not fit."""
+
+    @functools.wraps(body)
+    def paged(output: Output, /, *args: P.args, **options: P.kwargs) -> Exit:
+        with nullcontext() if options.pop("no_pager") else output.paged():
+            return body(output, *args, **options)
+
+    made = command(paged)
+    # Behind the command's own options, before those that all have.
+    made.params.insert(-3, click.Option(["--no-pager"], is_flag=True, help="Print a long result at once."))
+    return made
 
 
 def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
@@ -25,9 +41,10 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     @functools.wraps(body)
     def guarded(*args: P.args, **options: P.kwargs) -> None:
         output = Output(as_json=bool(options.pop("as_json")))
-        debug = bool(options.pop("debug"))
+        debug, utc = bool(options.pop("debug")), bool(options.pop("utc"))
         try:
-            code = body(output, *args, **options)
+            with nullcontext() if utc or output.as_json else local_times():
+                code = body(output, *args, **options)
         except click.ClickException:
             raise
         except Exception as error:  # noqa: BLE001 -- the edge of the program: every error becomes a line and a code
@@ -37,6 +54,7 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
         raise click.exceptions.Exit(code)
 
     guarded = click.option("--debug", is_flag=True, help="Show the traceback of an error.")(guarded)
+    guarded = click.option("--utc", is_flag=True, help="Tell times in UTC, not in the local zone.")(guarded)
     guarded = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(guarded)
     return click.command(name=body.__name__.replace("_", "-"))(guarded)
 

@@ -12,7 +12,7 @@ from trouper.audit.doctor import CHECKS, Examination, examine
 from trouper.audit.run_checkup import Patience
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
-from trouper.cli.command import command, run_async
+from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import driven, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -22,7 +22,7 @@ from trouper_journal import SystemClock
 _STYLES = {"bad": "bold red", "warn": "yellow", "note": "dim"}
 
 
-@command
+@paged_command
 @JOURNAL
 @click.option(
     "--quiet",

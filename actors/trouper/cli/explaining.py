@@ -12,7 +12,7 @@ from trouper.audit.diff_json import comparison_json
 from trouper.audit.why import Explainer, sound
 from trouper.audit.why_json import answer_json, call_json, spend_json
 from trouper.cli.codes import Exit, UsageError
-from trouper.cli.command import command, run_async
+from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import find_run, is_call, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
@@ -21,7 +21,7 @@ from trouper.cli.why_tree import Planter
 from trouper_journal import Journal
 
 
-@command
+@paged_command
 @JOURNAL
 @click.argument("what", metavar="RUN|RUN/1.0")
 @click.option("--spend", is_flag=True, help="What the run has spent, and on what.")
@@ -69,7 +69,7 @@ def _print(output: Output, what: Tree | dict[str, object]) -> None:
         output.json(what)
 
 
-@command
+@paged_command
 @JOURNAL
 @click.argument("left", metavar="RUN")
 @click.argument("right", metavar="[OTHER]", required=False)

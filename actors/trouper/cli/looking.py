@@ -12,7 +12,7 @@ from rich.text import Text
 from trouper._clock import SystemClock
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
-from trouper.cli.command import command, run_async
+from trouper.cli.command import command, paged_command, run_async
 from trouper.cli.journals import event_of, find_run, opened_to_read
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
@@ -25,6 +25,7 @@ from trouper.narration.line import Line
 from trouper.narration.narrate import Narrator
 from trouper.narration.plain import SECOND, moment, record_json, state_json
 from trouper.narration.text import CUT, age, clean, count
+from trouper.narration.when import clock_time
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper_journal import Journal, Record, StreamHead
@@ -47,7 +48,7 @@ class _Row:
         return self.head.stream.removeprefix("run/")
 
 
-@command
+@paged_command
 @JOURNAL
 @click.option("--label", help="Only runs with this label, such as awaiting_approval; those of sub-agents, too.")
 @click.option(
@@ -129,7 +130,7 @@ def _row_json(row: _Row) -> dict[str, object]:
 # ---- show
 
 
-@command
+@paged_command
 @JOURNAL
 @click.argument("run_id", metavar="RUN")
 @click.option("--full", is_flag=True, help="Shorten nothing.")
@@ -305,7 +306,7 @@ async def _print_record(output: Output, journal: Journal, teller: _Teller, recor
     table = grid()
     table.add_column(no_wrap=True, min_width=6, justify="right")
     table.add_column(no_wrap=True)
-    cells = [styled(str(record.position), "dim"), styled(moment(record.recorded_at)[11:23], "dim")]
+    cells = [styled(str(record.position), "dim"), styled(clock_time(record.recorded_at), "dim")]
     if not output.for_people:
         # Programs such as grep want each line to stand for itself.
         table.add_column(no_wrap=True, min_width=26)

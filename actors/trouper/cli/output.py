@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import IO
 
+import click
 from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.table import Table
@@ -64,6 +66,24 @@ class Output:
     def result(self, *what: RenderableType) -> None:
         """Print a result for people."""
         _print(self._out, what)
+
+    @contextmanager
+    def paged(self) -> Iterator[None]:
+        """Gather what is printed meanwhile, and show it by a pager where it does not fit on the terminal.
+
+        Where standard output is no terminal, or the result is for programs, everything is printed at once.
+        """
+        if not self.for_people or self.as_json or not sys.stdin.isatty():
+            yield
+            return
+        with self._out.capture() as captured:
+            yield
+        text = captured.get()
+        if text.count("\n") < self._out.height:
+            self._out.file.write(text)
+            self._out.file.flush()
+        else:
+            click.echo_via_pager(text)
 
     def note(self, *what: RenderableType) -> None:
         """Tell people what is going on, on standard error."""

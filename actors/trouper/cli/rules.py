@@ -12,14 +12,15 @@ from rich.text import Text
 from trouper.approvals import Scope
 from trouper.cli.changing import AS, REASON
 from trouper.cli.codes import Exit, UsageError
-from trouper.cli.command import command, run_async
+from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import json_arguments, opened, opened_to_read, person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core.rules import StandingRule
 from trouper.narration.narrate_approvals import scope_text
-from trouper.narration.plain import fields, moment
+from trouper.narration.plain import fields
 from trouper.narration.text import claim, clean, quoted, who
+from trouper.narration.when import when
 from trouper.runtime import Commands
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -76,7 +77,7 @@ def scope_of(given: Remembering) -> Scope | None:
     )
 
 
-@command
+@paged_command
 @JOURNAL
 @click.argument("verb", type=click.Choice(["list", "revoke"]), default="list")
 @click.argument("rule", required=False)
@@ -133,7 +134,7 @@ def _state(rule: StandingRule, now: int) -> str:
     if rule.revoked:
         return f"revoked by {who(rule.revoked_by)}"
     if rule.until is not None and rule.until <= now:
-        return f"ended at {moment(rule.until)}"
+        return f"ended at {when(rule.until)}"
     if rule.left == 0:
         return "used up"
     return "stands" if rule.left is None else f"stands, {rule.left} of {rule.uses} left"

@@ -21,8 +21,9 @@ from trouper.core.conversation import text as text_of
 from trouper.core.events import RunSubmitted
 from trouper.core.state import known
 from trouper.narration.line import ERASED_TEXT
-from trouper.narration.plain import SECOND, moment
+from trouper.narration.plain import SECOND
 from trouper.narration.text import CUT, call_text, clean, count, cut, duration, quoted, value_text, who
+from trouper.narration.when import when
 from trouper_journal import Erased, Value
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class SideBySide:
         event = None if side.submitted is None else side.submitted.event
         by = who(known(event.by, None)) if isinstance(event, RunSubmitted) else "somebody"
         took = duration((side.last - side.began) / SECOND)
-        facts = f"  agent {clean(side.agent)}, asked by {by} {moment(side.began)[:19]}Z, {took}, "
+        facts = f"  agent {clean(side.agent)}, asked by {by} {when(side.began, digits=0)}, {took}, "
         facts += count(side.messages, "message")
         self._line(
             Text.assemble((f"{mark} {clean(side.run)}", f"bold {style}"), "  ", label_text(side.label), (facts, "dim"))

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
-from trouper.cli.command import command, run_async
+from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
@@ -32,7 +32,7 @@ def _day(_context: click.Context, _parameter: click.Parameter, given: str | None
         raise click.BadParameter(f"{given!r} is not a day, such as 2026-11-30") from None
 
 
-@command
+@paged_command
 @JOURNAL
 @click.option(
     "--by",

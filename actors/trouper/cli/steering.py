@@ -13,8 +13,8 @@ from trouper.cli.journals import person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
 from trouper.core.state import RunState
-from trouper.narration.plain import moment
 from trouper.narration.text import claim, quoted, who
+from trouper.narration.when import when
 from trouper.runtime import Commands
 
 
@@ -83,6 +83,6 @@ def extend(output: Output, /, journal: Path, run_id: str, *, until: str, name: s
 
     def tell(state: RunState) -> str:
         new = state.control.deadline
-        return f"has time {'without end' if new is None else f'until {moment(new)}'}, by {who(person(name))}"
+        return f"has time {'without end' if new is None else f'until {when(new)}'}, by {who(person(name))}"
 
     return change_run(output, journal, run_id, change, tell)

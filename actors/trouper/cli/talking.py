@@ -10,7 +10,7 @@ from attrs import frozen
 from trouper._clock import SystemClock
 from trouper.cli.changing import AS, say_when
 from trouper.cli.codes import Exit, NotFoundError
-from trouper.cli.command import command, run_async
+from trouper.cli.command import command, paged_command, run_async
 from trouper.cli.journals import driven, event_of, opened, opened_to_read, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
@@ -31,7 +31,7 @@ class _Row:
     at: int
 
 
-@command
+@paged_command
 @JOURNAL
 @click.argument("session", required=False)
 def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:

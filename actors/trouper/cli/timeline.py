@@ -21,9 +21,10 @@ from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.narration.line import Line
 from trouper.narration.narrate_approvals import wanted_text
-from trouper.narration.plain import SECOND, answer_text, moment, plain
+from trouper.narration.plain import SECOND, answer_text, plain
 from trouper.narration.spending import spent_text
 from trouper.narration.text import claim, clean, count, duration, who
+from trouper.narration.when import when
 
 STYLES = {
     "person": "magenta",
@@ -88,7 +89,7 @@ def header(state: RunState, asked_at: int) -> Iterator[Text]:
     asker = f"asked by {who(state.by)} {claim(state.by)}, " if state.by else "asked "
     place = state.turn.place if state.turn is not None else None
     session = "" if place is None else f"turn {place.number} of session {clean(place.session)}; "
-    facts = f"agent {clean(state.agent)}; {session}{asker}{moment(asked_at)[:19]}Z; {count(state.steps, 'step')}; "
+    facts = f"agent {clean(state.agent)}; {session}{asker}{when(asked_at, digits=0)}; {count(state.steps, 'step')}; "
     facts += spent_text(state.spent)
     yield styled(facts, "dim")
 
@@ -139,12 +140,12 @@ def _moments(state: RunState) -> Iterator[Text]:
     if state.ended:
         return
     if not state.started and state.control.start_at is not None:
-        yield styled(f"It starts at {moment(state.control.start_at)}.")
+        yield styled(f"It starts at {when(state.control.start_at)}.")
     for action in state.batch:
         if action.sleep is not None and action.sleep.told is None:
-            yield styled(f"{clean(action.tool)} ({action.action}) sleeps until {moment(action.sleep.until)}.")
+            yield styled(f"{clean(action.tool)} ({action.action}) sleeps until {when(action.sleep.until)}.")
     if state.control.deadline is not None:
-        yield styled(f"It must have ended by {moment(state.control.deadline)}.")
+        yield styled(f"It must have ended by {when(state.control.deadline)}.")
 
 
 def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
@@ -157,7 +158,7 @@ def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[
         yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
     for line in wanted_text(action.consent, state.by):
         yield styled(line, "yellow")
-    until = f"; it lapses at {moment(action.expires_at)}" if action.expires_at else ""
+    until = f"; it lapses at {when(action.expires_at)}" if action.expires_at else ""
     yield styled(f"Digest {action.digest.hex()}{until}. To decide, type in any terminal one of", "dim")
     name = f"{state.run}/{action.action}"
     # The digest binds what is typed to what was shown: the call may be asked anew under the same name.

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.text import Text
 
 from trouper.cli.codes import Exit
-from trouper.cli.command import command, run_async
+from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -25,7 +25,7 @@ _CERTAIN = frozenset(
 )
 
 
-@command
+@paged_command
 @JOURNAL
 def approvals(output: Output, /, journal: Path) -> Exit:
     """List the calls that wait for a decision, or are in doubt.

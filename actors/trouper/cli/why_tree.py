@@ -28,9 +28,9 @@ from trouper.core.conversation import text as text_of
 from trouper.core.events import ModelRequested, RunSubmitted
 from trouper.narration.line import ERASED_TEXT, Line
 from trouper.narration.narrate import Narrator
-from trouper.narration.plain import moment
 from trouper.narration.spending import spent_text
 from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text
+from trouper.narration.when import when
 
 SHOWN = 20
 """Messages of a request that are shown unless everything was asked for: the first, and the newest."""
@@ -300,5 +300,5 @@ class Planter:
 
     def _fact(self, narrator: Narrator, entry: Entry) -> Text:
         line: Line = narrator.tell(entry.record, entry.event)
-        place = f"{moment(entry.record.recorded_at)[:23]}Z #{entry.record.position}  "
+        place = f"{when(entry.record.recorded_at, digits=3)} #{entry.record.position}  "
         return Text.assemble((place, "dim"), (f"{line.who} ", "bold"), (line.text, STYLES[line.style]))

@@ -12,9 +12,9 @@ from trouper.audit.seen import Check
 from trouper.audit.trace import Call, Cost
 from trouper.cli.output import styled
 from trouper.narration.line import ERASED_TEXT
-from trouper.narration.plain import moment
 from trouper.narration.spending import money
 from trouper.narration.text import clean, quoted, who
+from trouper.narration.when import when
 from trouper_journal import Erased
 
 OUTCOMES = {
@@ -121,7 +121,7 @@ def cost_text(cost: Cost) -> Text:
     if cost.model:
         parts.append(f"model {clean(cost.model)}")
     record = cost.entry.record
-    place = f"{moment(record.recorded_at)[:23]}Z #{record.position}  "
+    place = f"{when(record.recorded_at, digits=3)} #{record.position}  "
     number = "" if cost.index is None else f" (model call {cost.index})"
     told = ", ".join(parts) or ("nothing is owed for it" if cost.what == "failed" else "nobody told what it took")
     return Text.assemble((place, "dim"), (f"{_SPENT_ON[cost.what]}{number}", "bold"), f": {told}")

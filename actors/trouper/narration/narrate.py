@@ -18,7 +18,6 @@ from trouper.narration.narrate_hooks import HOOK_SENTENCES
 from trouper.narration.narrate_session import SESSION_SENTENCES
 from trouper.narration.narrate_state import STATE_SENTENCES
 from trouper.narration.narrate_tools import TOOL_SENTENCES, beside
-from trouper.narration.plain import moment
 from trouper.narration.spending import BUDGET_SENTENCES
 from trouper.narration.text import (
     CUT,
@@ -33,6 +32,7 @@ from trouper.narration.text import (
     value_text,
     who,
 )
+from trouper.narration.when import when
 from trouper_journal import Archived, Erased, Record, Value, unpack_map
 
 _CAUSES = {
@@ -122,8 +122,8 @@ class Narrator:
             call = f"call {event.parent.action} of run {clean(event.parent.run)}"
             return Line(caller, f"asks {clean(event.agent)}: {asked}  (for {who(by)}; {call})", "model")
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
-        start = "" if event.start_at is None else f", not before {moment(event.start_at)}"
-        start += "" if event.deadline is None else f", until {moment(event.deadline)}"
+        start = "" if event.start_at is None else f", not before {when(event.start_at)}"
+        start += "" if event.deadline is None else f", until {when(event.deadline)}"
         trust = f"  {claim(by)}" if by else ""
         return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{start}{trust}", "person")
 
@@ -197,7 +197,7 @@ class Narrator:
     def model_failed(self, event: ev.ModelFailed) -> Line:
         """No reply."""
         status = f" (HTTP {event.status})" if event.status else ""
-        again = f"; tried again not before {moment(event.retry_at)}" if event.retry_at else ""
+        again = f"; tried again not before {when(event.retry_at)}" if event.retry_at else ""
         return Line("model", f"gives no answer{status}{self._reason(event.message)}{again}", "bad")
 
     def model_lost(self, event: ev.ModelLost) -> Line:

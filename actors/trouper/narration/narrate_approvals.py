@@ -10,8 +10,8 @@ from trouper.core.rules import StandingRule
 from trouper.core.state import known
 from trouper.core.terms import Principal
 from trouper.narration.line import ERASED_TEXT, RUNTIME, Line, reason_text
-from trouper.narration.plain import moment
 from trouper.narration.text import call_text, claim, clean, count, who
+from trouper.narration.when import when
 from trouper_journal import Erased
 
 _GATES = {
@@ -43,7 +43,7 @@ def waits_text(event: ApprovalRequested) -> str:
     elif event.eligible:
         many += f" of {', '.join(map(clean, event.eligible))}"
     apart = ", who did not ask for it themselves" if event.separation else ""
-    expiry = f", until {moment(event.expires_at)}" if event.expires_at else ""
+    expiry = f", until {when(event.expires_at)}" if event.expires_at else ""
     return f"waits for {many}{apart}{expiry} (digest {event.digest.hex()[:12]})"
 
 
@@ -76,7 +76,7 @@ def scope_text(event: RuleAdded | StandingRule, limit: int | None) -> str:
     if event.uses is not None:
         parts.append(count(event.uses, "use"))
     if event.until is not None:
-        parts.append(f"until {moment(event.until)}")
+        parts.append(f"until {when(event.until)}")
     return ", ".join(parts)
 
 

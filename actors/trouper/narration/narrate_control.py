@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from trouper.core import events as ev
 from trouper.core.state import known
 from trouper.narration.line import RUNTIME, Line, asked_text, reason_text
-from trouper.narration.plain import moment
 from trouper.narration.text import claim, clean, quoted, who
+from trouper.narration.when import when
 
 
 def _signalled(event: ev.RunSignalled, limit: int | None) -> Line:
@@ -26,19 +26,19 @@ def _pause_requested(event: ev.PauseRequested, limit: int | None) -> Line:
 
 
 def _deadline_passed(event: ev.DeadlinePassed, _: int | None) -> Line:
-    return Line(RUNTIME, f"the deadline has passed ({moment(event.deadline)}): the run is brought to its end", "bad")
+    return Line(RUNTIME, f"the deadline has passed ({when(event.deadline)}): the run is brought to its end", "bad")
 
 
 def _deadline_extended(event: ev.DeadlineExtended, limit: int | None) -> Line:
     by = known(event.by, None)
-    until = "without a deadline" if event.deadline is None else f"until {moment(event.deadline)}"
+    until = "without a deadline" if event.deadline is None else f"until {when(event.deadline)}"
     return Line(who(by), f"lets the run take its time {until}{reason_text(event.reason, limit)}  {claim(by)}", "person")
 
 
 def _timer_set(event: ev.TimerSet, limit: int | None) -> Line:
     said = known(event.text, "")
     what = f": {quoted(said, limit)}" if said else ""
-    return Line(RUNTIME, f"{event.action} sleeps until {moment(event.until)}{what}", "dim")
+    return Line(RUNTIME, f"{event.action} sleeps until {when(event.until)}{what}", "dim")
 
 
 def _timer_fired(event: ev.TimerFired, limit: int | None) -> Line:
