@@ -103,6 +103,23 @@ class SchemaError(DefinitionError):
         self.reason = reason
 
 
+class ContentWithheld(TrouperError):
+    """What must be known to go on is sealed and cannot be read here, or was erased; nothing was changed.
+
+    Attributes:
+        subject: The run or session.
+        details: Why it cannot be read.
+    """
+
+    def __init__(self, subject: str, details: str) -> None:
+        super().__init__(
+            f"{subject} cannot be read here ({details}): open the journal with the keys that it was written with, "
+            "or leave it as it is"
+        )
+        self.subject = subject
+        self.details = details
+
+
 class ArgumentsError(TrouperError, ValueError):
     """Arguments for a tool that do not fit its schema; the message tells a model what to mend, path by path."""
 

@@ -30,11 +30,14 @@ class Parent(Plain):
         run: The parent's id.
         action: The call in the parent that this run answers.
         returns: What the parent is given of it.
+        session: The session whose turn the root of the tree is; None where it is none. What the tree holds is erased
+            with the session.
     """
 
     run: str
     action: str
     returns: Returns = "answer"
+    session: str | None = None
 
 
 @frozen(slots=False, repr=False, eq=False)

@@ -19,6 +19,7 @@ from trouper.core.status import MARKS, next_alarm, status
 from trouper.core.steps import QueryAction, RunHook, StartAction, Step, due
 from trouper.errors import (
     ActorError,
+    ContentWithheld,
     InvalidValue,
     InvalidWrite,
     JournalCorrupt,
@@ -31,7 +32,7 @@ from trouper.kit import Actor
 from trouper.runtime.broadcast import Told
 from trouper.runtime.children import word_to_parent
 from trouper.runtime.desk import Desk
-from trouper.runtime.domains import domain_of
+from trouper.runtime.domains import domain_of, is_withheld, why_withheld
 from trouper.runtime.flights import Flights
 from trouper.runtime.launches import Launch, Plan
 from trouper.runtime.plan_approvals import merged
@@ -40,7 +41,7 @@ from trouper.runtime.protocol import AgentMessage, Hooked, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper.runtime.sessions import session_writes
 from trouper.tools import defaults_of
-from trouper_journal import Committed, Write
+from trouper_journal import Committed, Record, Write
 
 _PAGE = 500
 _BUSY_TRIES = 6
@@ -103,7 +104,7 @@ class AgentActor(Actor[AgentMessage]):
             while self._news or self._outcomes or self._fresh:
                 if not await self._turn():
                     return
-        except (UnknownEvent, JournalCorrupt, InvalidValue, InvalidWrite) as error:
+        except (UnknownEvent, JournalCorrupt, InvalidValue, InvalidWrite, ContentWithheld) as error:
             self._leave_for_good(error)
             return
         except JournalError as error:
@@ -175,13 +176,16 @@ class AgentActor(Actor[AgentMessage]):
         return turn
 
     async def _read(self) -> bool:
-        """Fold what stands in the stream beyond what is known; False if there is nothing at all."""
+        """Fold what stands in the stream beyond what is known; False if there is nothing at all, or not to be read."""
+        withheld: Record | None = None
         while True:
             page = await self._desk.journal.read_page(self._stream, after=self._state.version, limit=_PAGE)
             if page:
                 self._fresh = True
                 self._desk.audience.has_read(self.run, page[-1].version)
             for record in page:
+                if record.key_id is not None and is_withheld(record):
+                    withheld = record
                 event = self._desk.journal.registry.decode(record)
                 self._state = evolve(self._state, event)
                 self._tell(record.version, (event,))
@@ -191,6 +195,9 @@ class AgentActor(Actor[AgentMessage]):
                 break
         if self._state.version == 0:
             self._leave_for_good(JournalCorrupt(f"run {self.run} has no events"))
+            return False
+        if withheld is not None and not self._state.ended:
+            self._leave_for_good(ContentWithheld(f"run {self.run}", why_withheld(withheld)))
             return False
         return True
 

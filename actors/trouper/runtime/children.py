@@ -20,7 +20,7 @@ from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.core.tooling import inherited
 from trouper.errors import ArgumentsError
-from trouper.runtime.domains import domain_of
+from trouper.runtime.domains import domain_of, session_of
 from trouper.runtime.launches import Plan
 from trouper.sub_agents import SubAgent
 from trouper.tools import Returned, changes, shown
@@ -39,7 +39,7 @@ def begin_child(state: RunState, action: Action, tool: SubAgent, attempt: int) -
         # One domain, one salt: what is erased with the root is erased with its whole tree.
         salt=state.salt,
         by=state.by,
-        parent=Parent(state.run, action.action, tool.returns),
+        parent=Parent(state.run, action.action, tool.returns, session_of(state)),
         path=(*state.path, agent),
         fork=None if state.forked is None else Fork("", 0, state.forked.of.writes),
         grants=inherited(state.tools.grants, tool.grants),

@@ -35,7 +35,7 @@ async def begin_fork(
     state = await run_state(office.journal, origin, what_if.at)
     if state.erased:
         raise ForkError(f"run {origin}: what it held was erased")
-    pieces = await office.histories.pieces([HistoryRef(origin, state.version)])
+    pieces = await office.histories.pieces([HistoryRef(origin, state.version)], whole=True)
     history = [message for piece in pieces for message in piece.messages]
     cut = cut_history(origin, history, what_if, open_from=_open_reply(state, history))
     run = ulid(office.clock.now(), office.entropy)

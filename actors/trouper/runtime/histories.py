@@ -15,7 +15,7 @@ from trouper.core.evolve import evolve
 from trouper.core.evolve_session import lead_of
 from trouper.core.history import Piece, Segment, ref_digest, segment_of, stretch
 from trouper.core.state import RunState
-from trouper.errors import JournalCorrupt, UnknownRun
+from trouper.errors import ContentWithheld, JournalCorrupt, UnknownRun
 from trouper_journal import Journal, Printable
 
 _PAGE = 500
@@ -58,6 +58,7 @@ class Histories(Printable):
     room: int = 50_000
     _kept: OrderedDict[tuple[str, int], Segment] = field(factory=OrderedDict, init=False)
     _messages: int = field(default=0, init=False)
+    _keys: object = field(default=None, init=False)
 
     async def segment(self, run: str, version: int) -> Segment:
         """A run's own part of a history.
@@ -66,6 +67,11 @@ class Histories(Printable):
             UnknownRun: The journal has no such run, or it has not come to that version.
             UnknownEvent: It was written by a newer release.
         """
+        keys = self.journal.keys
+        if keys is not None and (stamp := keys.stamp()) != self._keys:
+            # Some of it may have been erased.
+            self._kept.clear()
+            self._messages, self._keys = 0, stamp
         known = self._kept.get((run, version))
         if known is not None:
             self._kept.move_to_end((run, version))
@@ -74,8 +80,16 @@ class Histories(Printable):
         self._keep(segment)
         return segment
 
-    async def pieces(self, refs: Sequence[HistoryRef]) -> list[Piece]:
-        """What references come to, run by run, in order."""
+    async def pieces(self, refs: Sequence[HistoryRef], *, whole: bool = False) -> list[Piece]:
+        """What references come to, run by run, in order.
+
+        Args:
+            refs: The references.
+            whole: Refuse to leave anything out that cannot be read.
+
+        Raises:
+            ContentWithheld: Some of it is sealed and cannot be read, or was erased, where the whole is wanted.
+        """
         found: list[Piece] = []
         pending: list[HistoryRef | Piece] = list(refs)
         while pending:
@@ -84,6 +98,8 @@ class Histories(Printable):
                 found.append(ref)
                 continue
             segment = await self.segment(ref.run, ref.version)
+            if whole and segment.erased:
+                raise ContentWithheld(f"the history of run {ref.run}", "it is sealed or was erased")
             found.append(Piece(ref, stretch(segment, ref)))
             if ref.whole and segment.lead is not None:
                 pending.append(Piece(ref, (segment.lead,), lead=True))
@@ -94,17 +110,17 @@ class Histories(Printable):
         found.reverse()
         return found
 
-    async def messages(self, base: Base | None) -> tuple[Message, ...]:
-        """The messages of a base, in order."""
+    async def messages(self, base: Base | None, *, whole: bool = False) -> tuple[Message, ...]:
+        """The messages of a base, in order; see `pieces`."""
         if base is None:
             return ()
-        pieces = await self.pieces(base.refs)
+        pieces = await self.pieces(base.refs, whole=whole)
         return tuple(message for piece in pieces for message in piece.messages)
 
-    async def before(self, state: RunState) -> tuple[Message, ...]:
+    async def before(self, state: RunState, *, whole: bool = False) -> tuple[Message, ...]:
         """All that comes before a run's own messages: what was put in the place of dropped ones, then its base."""
         lead = lead_of(state)
-        messages = await self.messages(state.base)
+        messages = await self.messages(state.base, whole=whole)
         return messages if lead is None else (lead, *messages)
 
     async def pin(self, base: Base, lead: Message | None = None, salt: bytes = b"") -> Base:

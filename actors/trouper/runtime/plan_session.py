@@ -36,7 +36,7 @@ class TurnPlanner(Plain):
         turn, history = state.turn, self.agent.history if self.agent is not None else None
         if turn is None or turn.compaction is not None or state.base is None or history is None:
             return None
-        pieces = await self.desk.histories.pieces(state.base.refs)
+        pieces = await self.desk.histories.pieces(state.base.refs, whole=True)
         found = cut(pieces, history.tokens, max_tokens=history.max_tokens, keep_last=history.keep_last)
         if found is None:
             return None
@@ -82,7 +82,7 @@ async def lost_messages(histories: Histories, state: RunState) -> tuple[Message,
     compaction = state.turn.compaction if state.turn is not None else None
     if compaction is None or state.base is None:
         return ()
-    return (await histories.messages(state.base))[: compaction.messages]
+    return (await histories.messages(state.base, whole=True))[: compaction.messages]
 
 
 def summary_request(lost: tuple[Message, ...]) -> tuple[Message, ...]:

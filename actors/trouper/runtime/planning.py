@@ -142,6 +142,7 @@ class Planner(Plain):
             state = evolve(state, event)
         base = None
         if state.base is not None:
+            await self.desk.histories.pieces(state.base.refs, whole=True)
             base = await self.desk.histories.pin(state.base, lead_of(state), state.salt)
         time = limits.nanoseconds
         started = ev.RunStarted(
@@ -248,4 +249,4 @@ async def conversation(desk: Desk, agent: Agent, state: RunState, closing: bool)
 
 async def whole_history(desk: Desk, state: RunState) -> tuple[Message, ...]:
     """What the run starts from, and its own messages, as nothing was done to them."""
-    return (*await desk.histories.before(state), *state.messages)
+    return (*await desk.histories.before(state, whole=True), *state.messages)

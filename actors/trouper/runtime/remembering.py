@@ -13,6 +13,7 @@ from trouper.core.rule_events import APPROVALS, RuleAdded
 from trouper.core.rules import may_add
 from trouper.core.state import Action, RunState
 from trouper.errors import ApprovalError, InvalidValue
+from trouper.runtime.domains import domain_of
 from trouper.runtime.rulebook import RuleBook
 from trouper_journal import Plain, Value, Write, canonical
 
@@ -63,7 +64,9 @@ class Remembered(Plain):
             by=by,
             reason=self.judgement.reason,
         )
-        return [Write(APPROVALS, [added], expected=book.version)]
+        # A rule for one run or session is erased with it; others stand for themselves.
+        own = domain_of(state) if self.scope.run or self.scope.session else None
+        return [Write(APPROVALS, [added], expected=book.version, domain=own)]
 
     async def _session(self, name: str, state: RunState) -> str:
         session = await self.book.session_of(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from attrs import define
 
@@ -33,6 +33,9 @@ from trouper.runtime.tasks import SubmitOptions, Task, principal
 from trouper.tools import misfits, view
 from trouper_journal import Journal
 
+if TYPE_CHECKING:
+    from trouper_journal.sealing import KeyStore
+
 
 @final
 @define(eq=False)
@@ -49,6 +52,7 @@ class Runtime(Controls):
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         options: RuntimeOptions | None = None,
+        keys: KeyStore | None = None,
     ) -> AsyncIterator[Runtime]:
         """Open a runtime for the length of an ``async with`` block; every unfinished run goes on at once.
 
@@ -63,6 +67,8 @@ class Runtime(Controls):
             clock: Source of time.
             entropy: Source of ids and randomness.
             options: How it works.
+            keys: Keeps the keys that content is sealed with, such as a `FileKeyStore`; what runs and
+                sessions hold can then be erased. None: content is stored in plain.
 
         Raises:
             JournalInUse: Another process, or another runtime of this one, drives the journal.
@@ -73,7 +79,7 @@ class Runtime(Controls):
         clock = clock or SystemClock()
         check_prices(by_name(agents), options.prices)
         async with (
-            Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal) as journal,
+            Journal.open(path, registry=REGISTRY, clock=clock, options=options.journal, keys=keys) as journal,
             Runtime.over(journal, agents, secrets=secrets, clock=clock, entropy=entropy, options=options) as runtime,
         ):
             yield runtime

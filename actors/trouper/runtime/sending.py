@@ -17,9 +17,9 @@ from trouper.core.conversation import Message
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.errors import IdempotencyConflict, SessionError, UnknownSession, VersionConflict
+from trouper.errors import ContentWithheld, IdempotencyConflict, SessionError, UnknownSession, VersionConflict
 from trouper.runtime.descent import descendants
-from trouper.runtime.domains import domain_of
+from trouper.runtime.domains import domain_of, is_withheld, why_withheld
 from trouper.runtime.sessions import standing_of, stream_of
 from trouper.runtime.submitting import known
 from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
@@ -92,6 +92,8 @@ async def send(
     while True:
         found = await standing_of(journal, session)
         version, standing, opened = _opened(session, task, found)
+        if standing.last is not None:
+            await _refuse_withheld(journal, session, standing.last.run)
         superseded = await _superseding(commands, standing, task) if supersede else ()
         place = ev.SessionTurn(session, standing.turns + 1, version + len(opened) + 1)
         submitted = _submitted(attrs.evolve(task, agent=standing.agent), messages, salt, place)
@@ -108,7 +110,7 @@ async def send(
                 wake_at=told.wake_at,
                 domain=domain_of(state),
             ),
-            Write(stream, [*opened, ev.TurnQueued(run, place.number, after)], expected=version),
+            Write(stream, [*opened, ev.TurnQueued(run, place.number, after)], version, domain=domain_of(state)),
             *superseded,
         ]
         try:
@@ -122,6 +124,13 @@ async def send(
         if done.repeated:
             return Submission(done.records[0].stream.removeprefix("run/"), repeated=True)
         return Submission(run, repeated=False, state=state, superseded=tuple(map(_run_of, superseded)))
+
+
+async def _refuse_withheld(journal: Journal, session: str, run: str) -> None:
+    """Refuse to go on with a conversation that nobody here can read."""
+    for record in await journal.read_page(f"run/{run}", limit=1):
+        if is_withheld(record):
+            raise ContentWithheld(f"session {session}", why_withheld(record))
 
 
 def _submitted(task: Task, messages: tuple[Message, ...], salt: bytes, place: ev.SessionTurn) -> ev.RunSubmitted:

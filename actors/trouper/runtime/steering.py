@@ -16,7 +16,7 @@ from trouper.core.evolve import evolve
 from trouper.core.family import parent_of
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.errors import JournalCorrupt, UnknownEvent, VersionConflict
+from trouper.errors import ContentWithheld, JournalCorrupt, UnknownEvent, VersionConflict
 from trouper.runtime.domains import domain_of
 from trouper.runtime.sessions import reopened
 from trouper.runtime.tasks import check_command_id, principal, said, said_digest
@@ -41,7 +41,13 @@ class Reader(Protocol):
 
 
 def write_of(state: RunState, event: object) -> Write:
-    """An event behind a state as it was read, for anyone to append."""
+    """An event behind a state as it was read, for anyone to append.
+
+    Raises:
+        ContentWithheld: The run is sealed and was not opened: what is said of it would stand there in plain.
+    """
+    if state.erased:
+        raise ContentWithheld(f"run {state.run}", "it is sealed and no key for it is at hand, or it was erased")
     return Write(
         f"run/{state.run}",
         [event],

@@ -11,7 +11,8 @@ from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.errors import IdempotencyConflict, UnknownRun
+from trouper.errors import ContentWithheld, IdempotencyConflict, UnknownRun
+from trouper.runtime.domains import is_withheld, why_withheld
 from trouper.runtime.histories import Histories
 from trouper.runtime.tasks import SALT, Submission, Task, check_command_id, messages_of, state_of, task_digest
 from trouper_journal import Domain, Journal, Key, Write
@@ -85,11 +86,15 @@ async def known(journal: Journal, name: str, digest: Callable[[bytes], bytes]) -
 
     Raises:
         IdempotencyConflict: It was used for something else.
+        ContentWithheld: What the first run was asked for cannot be read.
     """
     found = await journal.find(name)
     if found is None:
         raise UnknownRun(f"key {name} has no records")
     run = found.records[0].stream.removeprefix("run/")
+    if is_withheld(found.records[0]):
+        # Only with the first run's salt could it be told whether it is the same command.
+        raise ContentWithheld(f"run {run}, which {name} stands for,", why_withheld(found.records[0]))
     first = journal.registry.decode(found.records[0])
     salt = first.salt if isinstance(first, RunSubmitted) and isinstance(first.salt, bytes) else b""
     done = await journal.commit([Write(f"run/{run}", [first], expected=0)], key=Key(name, digest(salt)))
