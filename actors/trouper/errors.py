@@ -120,6 +120,20 @@ class ContentWithheld(TrouperError):
         self.details = details
 
 
+class ErasureRefused(TrouperError):
+    """A run or session cannot be erased as it stands; nothing was changed.
+
+    Attributes:
+        subject: The run or session.
+        reason: Why not.
+    """
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(f"{subject} is not erased: {reason}")
+        self.subject = subject
+        self.reason = reason
+
+
 class ArgumentsError(TrouperError, ValueError):
     """Arguments for a tool that do not fit its schema; the message tells a model what to mend, path by path."""
 

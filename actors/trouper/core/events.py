@@ -40,6 +40,9 @@ from trouper.core.control_events import RunHeard as RunHeard
 from trouper.core.control_events import RunSignalled as RunSignalled
 from trouper.core.control_events import TimerFired as TimerFired
 from trouper.core.control_events import TimerSet as TimerSet
+from trouper.core.erasure_events import ERASURE_EVENTS as ERASURE_EVENTS
+from trouper.core.erasure_events import ErasureCarriedOut as ErasureCarriedOut
+from trouper.core.erasure_events import ErasureOrdered as ErasureOrdered
 from trouper.core.fork import Fork as Fork
 from trouper.core.hook_events import HookApplied as HookApplied
 from trouper.core.hook_events import HookDone as HookDone
@@ -147,6 +150,7 @@ REGISTRY = EventRegistry(
         RunFailed,
         RunCancelled,
         *SESSION_EVENTS,
+        *ERASURE_EVENTS,
     ],
     check=False,
 )

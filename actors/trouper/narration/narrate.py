@@ -14,6 +14,7 @@ from trouper.narration.line import Line as Line
 from trouper.narration.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
 from trouper.narration.narrate_children import CHILD_SENTENCES
 from trouper.narration.narrate_control import CONTROL_SENTENCES
+from trouper.narration.narrate_erasures import ERASURE_SENTENCES
 from trouper.narration.narrate_hooks import HOOK_SENTENCES
 from trouper.narration.narrate_session import SESSION_SENTENCES
 from trouper.narration.narrate_state import STATE_SENTENCES
@@ -381,6 +382,7 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 # Those that need nothing of what was told before.
 _FURTHER: Mapping[type, Callable[..., Line]] = {
     **STATE_SENTENCES,
+    **ERASURE_SENTENCES,
     **HOOK_SENTENCES,
     **CONTROL_SENTENCES,
     **CHILD_SENTENCES,

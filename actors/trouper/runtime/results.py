@@ -27,7 +27,7 @@ from trouper.errors import (
     StepLimitExceeded,
 )
 from trouper.tools import NO_STATE
-from trouper_journal import Plain
+from trouper_journal import ERASED, Plain
 
 _ERRORS: Mapping[str, type[RunError]] = {
     "deadline": DeadlineExceeded,
@@ -46,7 +46,8 @@ class RunResult(Plain):
         run: The run's id.
         status: ``succeeded``, ``failed``, ``cancelled``, or what it waits for.
         output: The answer, None unless it succeeded: the text of the last reply; or, of an agent with a structured
-            output, a value of its type (its JSON where the agent is not at hand, or its type is another one by now).
+            output, a value of its type (its JSON where the agent is not at hand, or its type is another one by now);
+            `trouper_journal.ERASED` where it was erased.
         text: Text of the model's last reply, however the run stands; of a refusal without any, the refusal.
         messages: The run's own part of the conversation: no instructions, and not what it started from (`Run.history`).
         usage: Tokens spent, as far as providers told.
@@ -78,7 +79,7 @@ def result_of(state: RunState, output: object = None, named: Mapping[str, Any] =
     return RunResult(
         run=state.run,
         status=status(state).label,
-        output=output,
+        output=ERASED if state.erased and state.phase is RunPhase.SUCCEEDED else output,
         text=state.said,
         # Calls that a failed run has left open get an answer here, so that whoever goes on from it can.
         messages=closed_history(state) if state.ended else state.messages,
