@@ -75,9 +75,12 @@ def listed_references(record: Record) -> tuple[Reference, ...]:
     Raises:
         JournalCorrupt: It counts large values, and does not list them.
     """
-    if record.content[:1] != _LAYOUT and not record.large:
-        return ()
-    return sealed_references(record.content)
+    return listed_in(record.content, record.large)
+
+
+def listed_in(content: bytes, large: int) -> tuple[Reference, ...]:
+    """As `listed_references`, of sealed content that counts so many large values."""
+    return () if content[:1] != _LAYOUT and not large else sealed_references(content)
 
 
 def references_of(record: Record) -> tuple[Reference, ...]:

@@ -21,6 +21,7 @@ from trouper_journal._digest import FORMAT
 from trouper_journal._errors import JournalError
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._printable import Printable
+from trouper_journal._sealed import listed_in
 from trouper_journal._values import references, unpack_map
 from trouper_journal._verify_index import CHAIN_MASK, chain_of
 
@@ -278,14 +279,15 @@ class _Chunk:
 
     def _content(self, key_id: str | None, content: bytes, large: int) -> None:
         if key_id is not None:
-            # Sealed: its bytes mean nothing here.
-            return
-        if len(content) <= SALT_SIZE:
+            # Sealed: all that its bytes tell is which large values they need.
+            found = listed_in(content, large)
+        elif len(content) <= SALT_SIZE:
             raise _Doubt
-        if not large:
+        elif not large:
             unpack_map(content[SALT_SIZE:])
             return
-        found = references(content[SALT_SIZE:])
+        else:
+            found = references(content[SALT_SIZE:])
         if len(found) != large:
             raise _Doubt
         for reference in found:
