@@ -259,6 +259,20 @@ async def test_a_run_of_a_newer_release_is_explained_as_far_as_it_can_be_read(go
     assert "action.started schema 9 is newer than 1" in why.origin.unread
 
 
+async def test_a_history_that_cannot_be_read_here_is_no_contradiction(golden_runs: Path) -> None:
+    change = f"UPDATE events SET schema = 9 WHERE version = 3 AND {OF_STREAM}"
+    assert tampered(golden_runs, change, f"run/{asked('hello')}") == 1
+    async with explainer(golden_runs) as explain:
+        turn, summed = await explain.answer(asked("hello again")), await explain.answer(asked("what was said"))
+    check = turn.model.requests[-1].check
+    assert check is not None
+    assert (check.digest, check.history, check.ok) == ("matches", None, True)
+    assert check.unread is not None
+    assert "schema 9 is newer" in check.unread
+    assert summed.origin.summaries[0].digest == "unread"
+    assert sound(summed)
+
+
 async def test_made_up_families_do_not_go_in_circles(tmp_path: Path) -> None:
     async with Journal.open(tmp_path / "j.db", registry=REGISTRY) as journal:
         for run, other in (("A", "B"), ("B", "A")):

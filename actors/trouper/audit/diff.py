@@ -147,7 +147,7 @@ class _Read(Printable):
             output=_output(trace),
             spent=state.spent,
             erased=state.erased or self.past.erased or bool(trace.gone),
-            unread=trace.unread,
+            unread=trace.unread or self.past.unread,
         )
 
     def asked(self, common: int) -> list[Call]:

@@ -98,6 +98,7 @@ class Check(Plain):
         recomputed: The digest as it is now; empty where it cannot be had.
         history: What of the history before the run is not what was pinned, in words; None where it is, or none is.
         definition: Whether the definition document is the one that the run has pinned.
+        unread: Why the history before the run cannot be read here, and is not shown, in words.
     """
 
     digest: Literal["matches", "differs", "erased"]
@@ -105,10 +106,11 @@ class Check(Plain):
     recomputed: bytes
     history: str | None = None
     definition: Standing = "matches"
+    unread: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether nothing contradicts the record; what was erased does not."""
+        """Whether nothing contradicts the record; what was erased, or cannot be read here, does not."""
         return self.digest != "differs" and self.history is None and self.definition in {"matches", "erased"}
 
 
@@ -177,12 +179,14 @@ class Past(Plain):
         lead: What stands in the place of what was dropped of it.
         difference: What of it is not what was pinned, in words.
         erased: Whether some of it was erased.
+        unread: Why it cannot be read here, though nothing says that it is not what it was.
     """
 
     pieces: tuple[Piece, ...] = ()
     lead: Message | None = None
     difference: str | None = None
     erased: bool = False
+    unread: str | None = None
 
 
 def rebuild(sent: Sent, past: Past, document: Document, gone: Collection[str]) -> Request:
@@ -229,10 +233,10 @@ def rebuild(sent: Sent, past: Past, document: Document, gone: Collection[str]) -
 def _check(sent: Sent, past: Past, document: Document) -> Check:
     state = sent.state
     if state.erased or not state.salt:
-        return Check("erased", sent.digest, b"", past.difference, document.standing)
+        return Check("erased", sent.digest, b"", past.difference, document.standing, past.unread)
     digest = request_digest(state.chain, state.definition, sent.closing, state.tools.offers(state.index))
     same: Literal["matches", "differs"] = "matches" if digest == sent.digest else "differs"
-    return Check(same, sent.digest, digest, past.difference, document.standing)
+    return Check(same, sent.digest, digest, past.difference, document.standing, past.unread)
 
 
 _Known: TypeAlias = Mapping[str, tuple[Message, str]]

@@ -25,14 +25,15 @@ class SummaryWhy(Plain):
         entry: The record of it.
         dropped: The messages that were to be summarised.
         messages: What the summarising model saw.
-        digest: Whether the digest over the dropped messages, computed anew, is the recorded one.
+        digest: Whether the digest over the dropped messages, computed anew, is the recorded one; ``unread``: they are
+            of a newer release, or in an archive.
         unread: Why they cannot be read.
     """
 
     entry: Entry
     dropped: tuple[Message, ...]
     messages: tuple[Message, ...]
-    digest: Literal["matches", "differs", "erased"]
+    digest: Literal["matches", "differs", "erased", "unread"]
     unread: str | None = None
 
 
@@ -46,7 +47,9 @@ async def summary_of(histories: Histories, entry: Entry, event: SummaryRequested
         lost = await lost_messages(histories, state)
         pieces = [] if state.base is None else await histories.pieces(state.base.refs)
         segments = [await histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
-    except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
+    except UnknownEvent as error:
+        return SummaryWhy(entry, (), (), "unread", str(error))
+    except (UnknownRun, JournalCorrupt) as error:
         return SummaryWhy(entry, (), (), "differs", f"what was summarised cannot be read: {error}")
     except JournalError:
         raise

@@ -257,7 +257,10 @@ async def past_of(histories: Histories, state: RunState) -> Past:
         pieces = await histories.pieces(state.base.refs)
         segments = [await histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
         difference = await histories.difference(state)
-    except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
+    except UnknownEvent as error:
+        # Of a newer release, or moved out to an archive: that contradicts nothing.
+        return Past((), lead, unread=str(error))
+    except (UnknownRun, JournalCorrupt) as error:
         return Past((), lead, f"it starts from what cannot be read: {error}")
     except JournalError:
         raise

@@ -69,6 +69,7 @@ def check_json(check: Check | None) -> JsonObject | None:
         "recomputed": check.recomputed.hex() or None,
         "history": check.history,
         "definition": check.definition,
+        "unread": check.unread,
     }
 
 

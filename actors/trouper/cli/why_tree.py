@@ -239,7 +239,7 @@ class Planter:
 
     def _summary(self, tree: Tree, summary: SummaryWhy) -> None:
         if summary.unread is not None:
-            tree.add(styled(clean(summary.unread), "bold red"))
+            tree.add(styled(clean(summary.unread), "yellow" if summary.digest == "unread" else "bold red"))
             return
         told = {"matches": "green", "differs": "bold red", "erased": "yellow"}
         tree.add(styled(f"the digest over what was to be summarised: {summary.digest}", told[summary.digest]))

@@ -67,6 +67,10 @@ def check_lines(check: Check) -> Iterable[Text]:
             yield styled(f"the request digest DIFFERS: {digests}", "bold red")
         case _:
             yield styled("the request digest cannot be computed anew: content was erased", "yellow")
+    if check.unread is not None:
+        yield styled(
+            f"the history before the run is not shown, as it cannot be read here: {clean(check.unread)}", "yellow"
+        )
     if check.history is not None:
         yield styled(f"the history before the run is NOT what it was: {clean(check.history)}", "bold red")
     if check.definition != "matches":
