@@ -19,8 +19,8 @@ from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper.output import FINAL_RESULT, HAND_IN, answer_instructions, answer_wrap_up
 from trouper_journal import Erased, Journal, Plain
 
-Standing = Literal["matches", "differs", "missing", "erased"]
-"""Whether a document is the one that its digest names."""
+Standing = Literal["matches", "differs", "missing", "erased", "unread"]
+"""Whether a document is the one that its digest names; ``unread``: of a newer release, or in an archive."""
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -155,8 +155,10 @@ async def read_document(journal: Journal, digest: str) -> Document:
     for record in await journal.read_page(stream_of(digest), limit=1) if digest else ():
         try:
             event = journal.registry.decode(record)
-        except (UnknownEvent, JournalCorrupt):
-            continue
+        except UnknownEvent:
+            return Document(digest, "unread")
+        except JournalCorrupt:
+            return Document(digest, "differs")
         if isinstance(event, DefinitionRecorded):
             return document_of(digest, event)
     return Document(digest, "missing")

@@ -111,7 +111,7 @@ class Check(Plain):
     @property
     def ok(self) -> bool:
         """Whether nothing contradicts the record; what was erased, or cannot be read here, does not."""
-        return self.digest != "differs" and self.history is None and self.definition in {"matches", "erased"}
+        return self.digest != "differs" and self.history is None and self.definition in {"matches", "erased", "unread"}
 
 
 @frozen(slots=False, repr=False, eq=False)

@@ -38,6 +38,7 @@ DOCUMENTS: dict[Standing, tuple[str, str]] = {
     "differs": ("its document is NOT the one that the digest names", "bold red"),
     "missing": ("its document is not in the journal", "bold red"),
     "erased": ("its document was erased", "yellow"),
+    "unread": ("its document cannot be read here", "yellow"),
 }
 ORIGINS = {
     "instructions": "instructions",
