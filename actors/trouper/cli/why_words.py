@@ -70,7 +70,7 @@ def check_lines(check: Check) -> Iterable[Text]:
             yield styled("the request digest cannot be computed anew: content was erased", "yellow")
     if check.unread is not None:
         yield styled(
-            f"the history before the run is not shown, as it cannot be read here: {clean(check.unread)}", "yellow"
+            f"the history before the run cannot be read here, and is not shown: {clean(check.unread)}", "yellow"
         )
     if check.history is not None:
         yield styled(f"the history before the run is NOT what it was: {clean(check.history)}", "bold red")
