@@ -60,9 +60,9 @@ def check_lines(check: Check) -> Iterable[Text]:
     match check.digest:
         case "matches":
             short = check.recorded.hex()[:12]
-            yield styled(
-                f"request digest {short}: computed anew over what is shown here, it is the recorded one", "green"
-            )
+            whole = check.unread is None and check.history is None
+            over = "over what is shown here" if whole else "behind the pinned digest of the history"
+            yield styled(f"request digest {short}: computed anew {over}, it is the recorded one", "green")
         case "differs":
             digests = f"recorded {check.recorded.hex()}, computed anew {check.recomputed.hex()}"
             yield styled(f"the request digest DIFFERS: {digests}", "bold red")
