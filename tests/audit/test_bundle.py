@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -21,7 +22,7 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.audit.conftest import GOLDEN
-from tests.cli.program import called, complaint, ok_called, one_object
+from tests.cli.program import ROOT, called, complaint, objects, ok_called, one_object
 
 from trouper import REGISTRY
 from trouper.audit import BundleOptions, Subject, verify_bundle, write_bundle
@@ -340,6 +341,27 @@ def test_the_commands_from_key_to_bundle(golden_runs: Path, tmp_path: Path) -> N
     assert (done.code, done.found["records"]) == (0, told["records"])
     report = contents(out)["report.html"].decode()
     assert "matches checkpoint" in report
+
+
+def test_evidence_of_an_example_holds_in_a_bare_virtual_environment(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "examples" / "extraction.py"], cwd=tmp_path, check=True, capture_output=True)
+    journal, key, out = tmp_path / "claims.db", tmp_path / "claims.key", tmp_path / "evidence.zip"
+    (row,) = objects(ok_called("runs", journal, "--json"))
+    pub = ok_called("keygen", key, "--journal", journal).strip()
+    ok_called("checkpoint", journal, "--key", key)
+    ok_called("export", journal, "--run", str(row["run"]), "--format", "bundle", "--out", out, "--pub", pub)
+    with zipfile.ZipFile(out) as archive:
+        archive.extract("verify.py", tmp_path)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    missing = subprocess.run([python, "-c", "import trouper"], env=without, capture_output=True, check=False, cwd="/")
+    assert missing.returncode == 1
+    done = subprocess.run(
+        [python, tmp_path / "verify.py", out, "--pub", pub], env=without, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("signed by trouper/")
 
 
 @pytest.mark.parametrize(

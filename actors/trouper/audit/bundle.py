@@ -22,7 +22,7 @@ from trouper.audit.report import ReportOptions, write_report
 from trouper.audit.subjects import Subject, all_records
 from trouper.errors import BundleError
 from trouper.narration.plain import moment
-from trouper_journal import Journal, Plain, Verification
+from trouper_journal import Archived, Journal, Plain, Verification
 from trouper_journal.proofs import Inclusion, prove_inclusion
 from trouper_journal.signing import CheckpointMismatch, SignedCheckpoint, VerifierKey
 
@@ -91,7 +91,7 @@ async def write_bundle(
     Raises:
         UnknownRun, UnknownSession: The journal has no such subject.
         CheckpointMismatch: The checkpoint is not one of this journal.
-        BundleError: The checkpoint is older than some of the records.
+        BundleError: The checkpoint is older than some of the records, or some were archived.
         JournalCorrupt: A record is damaged: nothing can be proven with it.
         StorageBusy, JournalBroken: The storage cannot be read.
     """
@@ -161,6 +161,10 @@ async def _write_records(
                 if record.position > size:
                     beyond += 1
                     continue
+                if isinstance(record, Archived):
+                    raise BundleError(
+                        f"position {record.position} was archived to {record.file}: have that beside the journal"
+                    )
                 write(record_line(journal.id, record, lines) + "\n")
                 positions.append(record.position)
     if beyond and options.signed is not None:

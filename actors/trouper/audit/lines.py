@@ -18,16 +18,14 @@ from typing import Final
 
 from attrs import frozen
 
-from trouper_journal import Archived, JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
+from trouper_journal import Archived, Erased, JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
+from trouper_journal._codec import split
 
 FORM: Final = 1
 """Number of the form; raised when a reader of the old one would read wrongly."""
 
 ERASED_FIELDS: Final[Mapping[str, bool]] = {"$erased": True}
 WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
-
-_SALT: Final = 16
-"""Random bytes in front of stored content."""
 
 _SECOND: Final = 1_000_000_000
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
@@ -150,15 +148,16 @@ def damage_of(journal_id: bytes, record: Record) -> str | None:
 
 
 def _content(record: Record, options: LineOptions) -> object:
-    if record.key_id is not None:
+    # With the stored bytes only what those say is shown, because only that can be checked.
+    if record.key_id is not None and (options.raw or options.redact or record.opened is None):
         return dict(ERASED_FIELDS)
     if not record.content:
         return None
     if options.redact:
         return dict(WITHHELD)
-    if len(record.content) <= _SALT:
-        raise JournalCorrupt("content is shorter than its random bytes", record.position)
-    fields = unpack_map(record.content[_SALT:], record.values if record.large else None)
+    _, fields = split(record)
+    if isinstance(fields, Erased):
+        return dict(ERASED_FIELDS)
     found: dict[str, object] = {name: jsonable(value) for name, value in fields.items()}
     # It keys the digests of content; with the stored bytes it is there anyway, and lets others check the digests.
     if not options.raw and "salt" in found and record.type == "run.submitted":

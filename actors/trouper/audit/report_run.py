@@ -55,6 +55,8 @@ def run_section(run: RunStory, within: Within, *, outcome_told: bool) -> Iterato
 
 def label(run: RunStory) -> str:
     """How a run stands, in a word."""
+    if run.archive is not None:
+        return "archived"
     return "unreadable" if run.state is None else status(run.state).label
 
 
@@ -102,6 +104,10 @@ def _limits(limits: Limits | None) -> str:
 def outcome_panels(run: RunStory) -> Iterator[Markup]:
     """How a run ended, and what is in doubt or waits for somebody."""
     state = run.state
+    if run.archive is not None:
+        text = f"Its records were moved to {run.archive}. With that file beside the journal the report is whole."
+        yield _panel("doubt", "Archived", text)
+        return
     if state is None:
         yield _panel("bad", "Not readable as a whole", "A record cannot be read; how the run stands is not known.")
         return

@@ -15,7 +15,7 @@ from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.narration.line import Line
 from trouper.narration.narrate import Narrator
-from trouper_journal import Plain, Record
+from trouper_journal import Archived, Plain, Record
 
 LONGEST_LINE: Final = 1000
 """Characters of a text that a line of the timeline shows; the conversation has it whole."""
@@ -131,6 +131,8 @@ class RunStory:
         submitted: What was asked.
         replies: What models answered.
         definitions: Digests of the definitions that it followed.
+        ended_at: When it ended, ns UTC, if it did.
+        archive: The file that its records were moved to, if they were.
     """
 
     run: str
@@ -145,6 +147,7 @@ class RunStory:
     replies: list[ev.ModelResponded] = field(factory=list)
     definitions: list[str] = field(factory=list)
     ended_at: int | None = None
+    archive: str | None = None
     _narrator: Narrator = field(factory=lambda: Narrator(LONGEST_LINE))
 
     def hear(self, record: Record, event: object | None, damage: str | None) -> None:
@@ -157,6 +160,8 @@ class RunStory:
         """
         told = told_of(self._narrator, record, event, damage)
         self.told.append(told)
+        if isinstance(record, Archived):
+            self.archive = record.file
         if event is None:
             self.state = None
             return

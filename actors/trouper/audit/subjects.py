@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Literal
 
@@ -20,7 +20,7 @@ class Subject(Plain):
     """A run or a session, with what belongs to it.
 
     To a run belong the runs of its sub-agents at any depth, the definition documents that they followed, and, where
-    a standing rule stood in for a person, the stream of standing rules, which says who made it. To a session belong
+    a standing rule stood in for a person, the records of that rule, which say who made it. To a session belong
     its own stream and all that belongs to its turns.
 
     Attributes:
@@ -57,22 +57,38 @@ async def runs_of(journal: Journal, subject: Subject) -> list[str]:
     return found
 
 
-async def streams_of(journal: Journal, subject: Subject) -> list[str]:
-    """Names of all streams that belong to a subject.
+@frozen(slots=False, repr=False, eq=False)
+class Belongings(Plain):
+    """What belongs to a subject.
+
+    Attributes:
+        streams: Names of streams, of which all records belong to it.
+        rules: Ids of the standing rules that stood in for people; of the stream of rules only their records belong.
+    """
+
+    streams: tuple[str, ...]
+    rules: frozenset[str]
+
+
+async def belongings(journal: Journal, subject: Subject) -> Belongings:
+    """What belongs to a subject.
 
     Raises:
         UnknownRun, UnknownSession: The journal has no such subject.
     """
     runs = await runs_of(journal, subject)
-    streams = {f"run/{run}": None for run in runs}
+    streams = dict.fromkeys(f"run/{run}" for run in runs)
     if subject.kind == "session":
         streams = {subject.stream: None, **streams}
-    others: dict[str, None] = {}
+    definitions: dict[str, None] = {}
+    rules: set[str] = set()
     for run in runs:
         async for record in journal.read(f"run/{run}"):
-            others.update(dict.fromkeys(_named_by(record)))
-    kept = [stream for stream in others if await journal.head(stream) is not None]
-    return [*streams, *kept]
+            facts = _facts(record)
+            definitions.update(dict.fromkeys(_definition_in(record.type, facts)))
+            rules.update(_rules_in(facts))
+    kept = [stream for stream in definitions if await journal.head(stream) is not None]
+    return Belongings((*streams, *kept), frozenset(rules))
 
 
 async def records_of(journal: Journal, streams: list[str]) -> AsyncGenerator[Record, None]:
@@ -101,9 +117,13 @@ async def all_records(journal: Journal, subject: Subject | None, after: int = 0)
         async for record in journal.read_all(after=after):
             yield record
         return
-    async with aclosing(records_of(journal, await streams_of(journal, subject))) as records:
+    belonging = await belongings(journal, subject)
+    streams = [*belonging.streams, *([APPROVALS] if belonging.rules else [])]
+    async with aclosing(records_of(journal, streams)) as records:
         async for record in records:
-            if record.position > after:
+            if record.position <= after:
+                continue
+            if record.stream != APPROVALS or _facts(record).get("rule") in belonging.rules:
                 yield record
 
 
@@ -122,16 +142,20 @@ async def _turns(journal: Journal, stream: str) -> AsyncIterator[str]:
             yield run
 
 
-def _named_by(record: Record) -> Iterator[str]:
-    """Streams that are not of runs and that a run's record names."""
-    facts = _facts(record)
-    if record.type in {"run.started", "definition.adopted"}:
-        digest = facts.get("definition")
-        if isinstance(digest, str):
-            yield stream_of(digest)
+def _definition_in(type: str, facts: Mapping[str, Value]) -> Iterator[str]:
+    """The stream of the definition that a run's record pins."""
+    digest = facts.get("definition")
+    if type in {"run.started", "definition.adopted"} and isinstance(digest, str):
+        yield stream_of(digest)
+
+
+def _rules_in(facts: Mapping[str, Value]) -> Iterator[str]:
+    """The standing rules that a run's record names."""
     grounds = facts.get("grounds")
-    if isinstance(grounds, dict) and grounds.get("rules"):
-        yield APPROVALS
+    rules = grounds.get("rules") if isinstance(grounds, dict) else None
+    for rule in rules if isinstance(rules, list) else ():
+        if isinstance(rule, str):
+            yield rule
 
 
 def _facts(record: Record) -> dict[str, Value]:

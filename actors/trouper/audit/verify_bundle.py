@@ -5,7 +5,8 @@ One file, and nothing but Python's standard library (3.9 or later): read it befo
 
 1. each record's leaf is that of its stored bytes, and what the bundle shows of it is what those bytes say,
 2. each record is in the Merkle tree whose root is given (RFC 6962),
-3. streams have no gaps between their first record and their last one here,
+3. streams have no gaps from their beginning to the last record here (but those of ``system/``, of which only what
+   concerns the bundle is in it),
 4. the root and the number of records were signed (Ed25519, RFC 8032; notes and checkpoints as C2SP writes them),
    by the key that you give with ``--pub``. A key that comes with the bundle proves nothing about who made it.
 
@@ -448,7 +449,7 @@ def check(bundle: Bundle, pinned: str | None) -> dict[str, Any]:
             leaf = check_record(line, bool(manifest["redacted"]))
             if root_of(leaf, position - 1, size, paths.pop(position)) != root:
                 raise Bad("it is not in the tree that was signed" if "signed" in grade else "it is not in the tree")
-            if line["version"] != versions.get(line["stream"], 0) + 1:
+            if line["version"] != versions.get(line["stream"], 0) + 1 and not line["stream"].startswith("system/"):
                 raise Bad(f"version {versions.get(line['stream'], 0) + 1} of its stream is missing before it")
         except Bad as error:
             raise Bad(f"{where}: {error}") from None
