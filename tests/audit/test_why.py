@@ -17,6 +17,7 @@ from trouper.audit.trace import Entry, read_trace
 from trouper.core import events as ev
 from trouper.core.conversation import Human, text
 from trouper.core.family import Parent
+from trouper.hooks import Drop, Insert, Replace
 from trouper_journal import Journal
 
 RUNS = Path("runs-1.db")
@@ -292,3 +293,35 @@ async def test_what_is_not_there_is_said(golden_runs: Path) -> None:
             await explain.answer("nobody")
         trace = await read_trace(explain.journal, run)
     assert attrs.asdict(trace.calls["0.0"], recurse=False)["outcome"] == "ok"
+
+
+async def test_what_hooks_kept_from_the_model_is_listed_with_the_hook_that_did(tmp_path: Path) -> None:
+    said = tuple(Human(f"m{number}", f"word {number}") for number in range(5))
+    applied = [
+        (
+            "early",
+            (Drop(["m1"]), Insert(Human("note", "mind the gap"), after="m0"), Replace(Human("m4", "word four"))),
+        ),
+        (
+            "late",
+            (Drop((), through="m2"), Insert(Human("end", "now"), after="m4"), Replace(Human("end", "now, please"))),
+        ),
+    ]
+    events = [
+        ev.RunSubmitted("x", input=said, salt=b"s"),
+        ev.RunStarted("none", "", "", 1, ev.Limits(3)),
+        *(ev.HookApplied("before_model", "0", done=(ev.HookDone(hook, ops),)) for hook, ops in applied),
+        ev.ModelRequested(0, 1, b"made up"),
+    ]
+    async with Journal.open(tmp_path / "j.db", registry=REGISTRY) as journal, journal.drive("tests") as fence:
+        await journal.append("run/X", events, fence=fence)
+        (request,) = (await Explainer(journal).model_call("X", 0)).requests
+    seen_by = [(each.message, each.hook.hook if each.hook else "") for each in request.messages]
+    shown = [(text(message.content), hook) for message, hook in seen_by if message is not None]
+    assert shown == [("word 3", ""), ("word four", "early"), ("now, please", "late")]
+    (replaced,) = [seen.original for seen in request.messages if seen.original is not None]
+    assert text(replaced.content) == "word 4"
+    left = [(text(each.message.content), each.hook.hook if each.hook else "") for each in request.left_out]
+    assert left == [("word 0", "late"), ("word 1", "early"), ("word 2", "late")]
+    assert request.check is not None
+    assert (request.check.digest, request.check.definition) == ("differs", "missing")
