@@ -10,6 +10,7 @@ from typing import Final, TypeVar, final
 
 import trio
 
+from trouper_journal._archived import Archived
 from trouper_journal._errors import StorageReadOnly
 from trouper_journal._journal import Journal
 from trouper_journal._projection_tables import Mark, ProjectionTables
@@ -79,16 +80,15 @@ class Projected:
             return self._mark.position
 
     async def _take(self, page: Sequence[Record]) -> None:
-        entries, error = await self._entries(page)
-        if error is not None and not entries:
-            raise error
-        after = _mark_after(self._mark, page if error is None else [each.record for each in entries])
-        self._idle = 0 if entries else self._idle + 1
-        if entries or self._idle == _IDLE_PAGES:
-            self._idle = 0
-            await self._advance(after, entries)
-        else:
-            self._mark = after
+        entries, readable, error = await self._entries(page)
+        if readable:
+            after = _mark_after(self._mark, page[:readable])
+            self._idle = 0 if entries else self._idle + 1
+            if entries or self._idle == _IDLE_PAGES:
+                self._idle = 0
+                await self._advance(after, entries)
+            else:
+                self._mark = after
         if error is not None:
             raise error
 
@@ -135,19 +135,21 @@ class Projected:
                 leaves[found.position] = record.leaf if record.position == found.position else found.leaf
         return await _in_thread(partial(self._tables.begin, stands))
 
-    async def _entries(self, page: Sequence[Record]) -> tuple[list[Entry], Exception | None]:
-        """What the projection is given of a page, up to what cannot be read."""
+    async def _entries(self, page: Sequence[Record]) -> tuple[list[Entry], int, Exception | None]:
+        """What the projection is given of a page, how many records of it can be read, and what became of the next."""
         entries: list[Entry] = []
-        for record in page:
+        for number, record in enumerate(page):
+            if isinstance(record, Archived):
+                continue
             if record.type in self._types:
                 try:
                     whole = await with_values(self._journal.store, record)
                     entries.append(Entry(whole, self._journal.registry.decode(whole)))
                 except Exception as error:  # noqa: BLE001 -- raised by the caller, once all before it is taken in
-                    return entries, error
+                    return entries, number, error
             elif self._projection.every:
                 entries.append(Entry(record, None))
-        return entries, None
+        return entries, len(page), None
 
     async def _advance(self, after: Mark, entries: Sequence[Entry]) -> None:
         now = await _in_thread(partial(self._tables.advance, self._stored, after, entries))
@@ -187,7 +189,8 @@ async def open_projection(
 
 def _mark_after(mark: Mark, page: Sequence[Record]) -> Mark:
     last = page[-1]
-    missing = last.position - mark.position - len(page)
+    # Markers of archived records stand in their places; what cannot be read at all leaves a gap.
+    missing = last.position - mark.position - sum(not isinstance(record, Archived) for record in page)
     return Mark(last.position, last.leaf, mark.missing + missing)
 
 

@@ -18,7 +18,7 @@ from trouper_journal._journal import Journal
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._registry import EventRegistry
 from trouper_journal._sqlite_reading import ReadOnlyFile
-from trouper_journal._store import Batch, Known
+from trouper_journal._store import Batch, Known, Store
 
 T = TypeVar("T")
 
@@ -109,15 +109,22 @@ class InlineStore:
 
 
 @asynccontextmanager
-async def open_inline(path: str, registry: EventRegistry) -> AsyncIterator[Journal]:
+async def open_inline(
+    path: str, registry: EventRegistry, *, wrap: Callable[[Store], Store] | None = None
+) -> AsyncIterator[Journal]:
     """A journal file for reading, in the calling thread, for the length of the block.
+
+    Args:
+        path: The file.
+        registry: The events that can be read.
+        wrap: As for ``Journal.open``.
 
     Raises:
         NotAJournal, StorageUnreadable, StorageBusy, JournalCorrupt, JournalBroken: It cannot be opened.
     """
     store = InlineStore(path)
     try:
-        async with Journal.over(store, registry=registry) as journal:
+        async with Journal.over(store if wrap is None else wrap(store), registry=registry) as journal:
             yield journal
     finally:
         store.close()

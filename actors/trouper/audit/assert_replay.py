@@ -53,8 +53,8 @@ class Replayed(Plain):
     Attributes:
         runs: How many runs were folded.
         records: How many records, those of other streams among them.
-        not_compared: How many runs were folded, and their steps not all compared: content is erased, or they follow
-            rules that this release does not have.
+        not_compared: How many runs could not be compared, or not to the end: content is erased, they follow rules that
+            this release does not have, or they are in an archive.
         drifts: Runs under way whose agents changed in ways that do not hold them.
     """
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
 from trouper.core.definition import define
-from trouper.core.events import DefinitionRecorded
+from trouper.core.events import REGISTRY, DefinitionRecorded
 from trouper.core.evolve import evolve
 from trouper.core.replay import difference, not_compared
 from trouper.core.rule_events import APPROVALS
@@ -16,9 +17,25 @@ from trouper.core.session import Standing
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, JournalError, UnknownEvent
 from trouper.runtime.histories import Histories
-from trouper_journal import Erased, Journal, Record
+from trouper_journal import Archived, Erased, Journal, Record, RecordArchived
+from trouper_journal._sqlite_inline import open_inline
+from trouper_journal.archive import beside, open_archive
 
 RUN: Final = "run/"
+
+
+@asynccontextmanager
+async def open_beside(path: str, archives: Sequence[str]) -> AsyncIterator[Journal]:
+    """A journal for reading much of it, with the archives that records may have gone to.
+
+    Raises:
+        ArchiveRefused: One of them is another journal's.
+        JournalError, OSError: One of the files cannot be opened.
+    """
+    async with AsyncExitStack() as stack:
+        at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in archives]
+        wrap = beside(*at_hand) if at_hand else None
+        yield await stack.enter_async_context(open_inline(path, REGISTRY, wrap=wrap))
 
 
 async def refold(journal: Journal, stream: str, histories: Histories) -> StreamReplay:
@@ -26,14 +43,16 @@ async def refold(journal: Journal, stream: str, histories: Histories) -> StreamR
 
     Of a run: whether today's rules take the recorded steps, and whether the history that it started from is what was
     pinned. Of a definition: whether the document has its digest. Of other streams: whether their events can be read
-    and stand where they belong.
+    and stand where they belong. A stream that was archived, and whose archive is not at hand, is left alone.
 
     Raises:
         StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
     """
-    fold = _RunFold(stream.removeprefix(RUN)) if stream.startswith(RUN) else _OtherFold(stream)
+    fold = _RunFold(stream.removeprefix(RUN)) if _is_run(stream) else _OtherFold(stream)
     try:
         async for record in journal.read(stream):
+            if isinstance(record, Archived):
+                return StreamReplay(stream, 0, None, "archived", facts_of(RunState("")) if _is_run(stream) else None)
             fold.problem = _take(journal, fold, record)
             if fold.problem is not None:
                 break
@@ -42,10 +61,17 @@ async def refold(journal: Journal, stream: str, histories: Histories) -> StreamR
         fold.problem = ReplayProblem("corrupt", stream, None, error.position, str(error))
     if isinstance(fold, _OtherFold):
         return StreamReplay(stream, fold.version, fold.problem)
-    problem = fold.problem or fold.difference
+    problem, not_compared = fold.problem or fold.difference, fold.not_compared
     if problem is None:
-        problem = await _history(fold.state, histories)
-    return StreamReplay(stream, fold.version, problem, fold.not_compared, facts_of(fold.state))
+        try:
+            problem = await _history(fold.state, histories)
+        except RecordArchived:
+            not_compared = not_compared or "archived"
+    return StreamReplay(stream, fold.version, problem, not_compared, facts_of(fold.state))
+
+
+def _is_run(stream: str) -> bool:
+    return stream.startswith(RUN)
 
 
 class _RunFold:
@@ -136,6 +162,8 @@ async def _history(state: RunState, histories: Histories) -> ReplayProblem | Non
     stream = f"{RUN}{state.run}"
     try:
         message = await histories.difference(state)
+    except RecordArchived:
+        raise
     except (UnknownEvent, JournalCorrupt) as error:
         message = f"what it started from cannot be read: {error}"
     except JournalError:

@@ -82,8 +82,9 @@ class StreamReplay(Plain):
         stream: Its name.
         records: How many of its records were folded.
         problem: The first problem; None where there is none.
-        not_compared: Why steps were folded but not compared with the rules: ``erased`` (content that they rested on is
-            gone), or ``rules N`` (written under rules that this release does not have); None where all were.
+        not_compared: Why not everything was compared: ``erased`` (content that steps rested on is gone, or sealed),
+            ``rules N`` (written under rules that this release does not have), or ``archived`` (the stream, or the
+            history that the run started from, is in an archive that is not at hand); None where all was.
         run: Of a run's stream, what it is; else None.
     """
 

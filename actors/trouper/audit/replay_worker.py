@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import trio
 
-from trouper.audit.refold import refold
+from trouper.audit.refold import open_beside, refold
 from trouper.audit.replay_report import to_plain
-from trouper.core.events import REGISTRY
 from trouper.runtime.histories import Histories
-from trouper_journal._sqlite_inline import open_inline
 from trouper_journal._worker_side import begin, lots, send
 
 
 def main() -> None:
     """Serve until standard input ends."""
     begin()
-    trio.run(_serve, sys.argv[1])
+    trio.run(_serve, sys.argv[1], sys.argv[2:])
 
 
-async def _serve(path: str) -> None:
+async def _serve(path: str, archives: Sequence[str]) -> None:
     try:
-        async with open_inline(path, REGISTRY) as journal:
+        async with open_beside(path, archives) as journal:
             histories = Histories(journal)
             # Nothing else happens in this process: it may wait for its input without ado.
             for lot in lots():

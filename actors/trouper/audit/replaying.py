@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import trio
 from attrs import define, field
 
-from trouper.audit.refold import RUN, refold
+from trouper.audit.refold import RUN, open_beside, refold
 from trouper.audit.replay_report import StreamReplay, from_plain
 from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
 from trouper.runtime.histories import Histories
 from trouper_journal import Journal
-from trouper_journal._sqlite_inline import open_inline
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
-from trouper_journal._workers import cores, spread
+from trouper_journal._workers import Lots, cores, spread
 
 PREFIXES: Final = (RUN, "session/", "definition/", "system/")
 """Streams that are Trouper's own; others are their owner's to fold."""
@@ -50,6 +49,7 @@ async def replay_streams(
     path: str | os.PathLike[str],
     run: str | None = None,
     *,
+    archives: Sequence[str | os.PathLike[str]] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[StreamReplay, None]:
@@ -61,38 +61,47 @@ async def replay_streams(
     Args:
         path: The journal's file.
         run: Id of the one run to replay; None for the whole journal.
+        archives: Archives of the journal that are at hand.
         jobs: How many processes work; 1 for this one alone. By default as many as there are cores, and this one alone
             where there is little to do.
         progress: Called with records done and in all.
 
     Raises:
+        ArchiveRefused: An archive is not this journal's.
         UnknownRun: There is no such run.
         FileNotFoundError: There is no such file; none is created.
         JournalError: The file cannot be opened or read.
     """
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs: {jobs} is less than 1")
     async with (
         Journal.open(_file(path), registry=REGISTRY, read_only=True) as journal,
-        aclosing(replay_opened(journal, run, jobs=jobs, progress=progress)) as results,
+        aclosing(replay_opened(journal, run, archives=archives, jobs=jobs, progress=progress)) as results,
     ):
         async for each in results:
             yield each
 
 
 async def replay_opened(
-    journal: Journal, run: str | None = None, *, jobs: int | None = None, progress: Progress | None = None
+    journal: Journal,
+    run: str | None = None,
+    *,
+    archives: Sequence[str | os.PathLike[str]] = (),
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> AsyncGenerator[StreamReplay, None]:
-    """`replay_streams` of a journal that is opened for reading only, with the registry of Trouper's events."""
+    """`replay_streams` of a journal in a file that is opened for reading only."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs: {jobs} is less than 1")
     if run is not None and await journal.head(f"{RUN}{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
-    if run is not None:
-        yield await refold(journal, f"{RUN}{run}", Histories(journal))
-        return
     records = await journal.position()
-    number = jobs or min(cores(), max(1, records // _WORTH))
+    number = 1 if run is not None else jobs or min(cores(), max(1, records // _WORTH))
     told = _Told(progress or (lambda _done, _total: None), records)
-    async with aclosing(_here(journal) if number == 1 else _there(journal, number)) as results:
+    store = journal.store
+    # Where a private copy of the file is read, that one is read here, and by the workers, too.
+    source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
+    files = [source, *(os.fspath(archive) for archive in archives)]
+    lots = _lots(journal) if run is None else _one(f"{RUN}{run}")
+    async with aclosing(_here(files, lots) if number == 1 else _there(files, lots, number)) as results:
         async for each in results:
             told.add(each.records)
             yield each
@@ -129,33 +138,22 @@ async def _lots(journal: Journal) -> AsyncGenerator[Sequence[str], None]:
         yield lot
 
 
-async def _here(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
-    async with AsyncExitStack() as stack:
-        if (source := _source(journal)) is not None:
-            journal = await stack.enter_async_context(open_inline(source, REGISTRY))
-        async with aclosing(_refolded(journal)) as results:
-            async for each in results:
-                yield each
+async def _one(stream: str) -> AsyncGenerator[Sequence[str], None]:
+    yield [stream]
 
 
-def _source(journal: Journal) -> str | None:
-    """The file that is read; where a private copy is, that one. None where it is read in another way."""
-    store = journal.store
-    return store.source if isinstance(store, ReadOnlySQLiteStore) else None
-
-
-async def _refolded(journal: Journal) -> AsyncGenerator[StreamReplay, None]:
-    histories = Histories(journal)
-    async with aclosing(_lots(journal)) as lots:
+async def _here(files: Sequence[str], lots: Lots) -> AsyncGenerator[StreamReplay, None]:
+    source, *archives = files
+    async with aclosing(lots), open_beside(source, archives) as journal:
+        histories = Histories(journal)
         async for lot in lots:
             for stream in lot:
                 yield await refold(journal, stream, histories)
                 await trio.lowlevel.checkpoint()
 
 
-async def _there(journal: Journal, number: int) -> AsyncGenerator[StreamReplay, None]:
-    source = _source(journal) or str(journal.path)
-    async with aclosing(spread(_WORKER, [source], _lots(journal), number)) as answers:
+async def _there(files: Sequence[str], lots: Lots, number: int) -> AsyncGenerator[StreamReplay, None]:
+    async with aclosing(spread(_WORKER, files, lots, number)) as answers:
         async for answer in answers:
             for told in answer:
                 yield from_plain(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -20,6 +21,15 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
 
+ARCHIVES = click.option(
+    "--archive",
+    "archives",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="An archive of the journal's, whose records are read, too; may be repeated.",
+)
+
 
 @define
 class _Total:
@@ -27,15 +37,19 @@ class _Total:
     events: int = 0
     erased: int = 0
     other_rules: int = 0
+    archived: int = 0
     differences: int = 0
 
 
 @command
 @JOURNAL
 @click.argument("run_id", metavar="[RUN]", required=False)
+@ARCHIVES
 @click.option("--jobs", type=click.IntRange(min=1), help="How many processes work; by default as many as cores.")
 @click.option("--full", is_flag=True, help="Shorten nothing.")
-def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | None, full: bool) -> Exit:
+def replay(
+    output: Output, /, journal: Path, *, run_id: str | None, archives: Sequence[Path], jobs: int | None, full: bool
+) -> Exit:
     """Check that the rules would take the recorded steps, of one run or of all.
 
     Folds the run again, or the whole journal where none is named, and looks whether what it started from is what it
@@ -47,7 +61,9 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
         async with opened_to_read(journal) as opened_journal:
             run = None if run_id is None else await find_run(opened_journal, run_id)
             with progress(output, "replaying") as told:
-                async with aclosing(replay_opened(opened_journal, run, jobs=jobs, progress=told)) as results:
+                async with aclosing(
+                    replay_opened(opened_journal, run, archives=archives, jobs=jobs, progress=told)
+                ) as results:
                     async for each in results:
                         _tell(output, each, total, limit)
                         if output.gone:
@@ -64,7 +80,8 @@ def _tell(output: Output, each: StreamReplay, total: _Total, limit: int | None) 
         total.runs += 1
         total.events += each.records
         total.erased += each.not_compared == "erased"
-        total.other_rules += each.not_compared not in {None, "erased"}
+        total.archived += each.not_compared == "archived"
+        total.other_rules += (each.not_compared or "").startswith("rules")
     total.differences += not each.ok
     if output.as_json:
         if each.run is not None or not each.ok:
@@ -116,10 +133,15 @@ def _sum_up(output: Output, total: _Total) -> None:
         return
     if total.erased:
         output.result(
-            styled(f"{count(total.erased, 'run')} folded and not compared to the end: content was erased", "yellow")
+            styled(
+                f"{count(total.erased, 'run')} folded and not compared to the end: content was erased, or is sealed",
+                "yellow",
+            )
         )
     if total.other_rules:
         output.result(styled(f"{count(total.other_rules, 'run')} not compared: written under other rules", "yellow"))
+    if total.archived:
+        output.result(styled(f"{count(total.archived, 'run')} not compared: archived (--archive FILE)", "yellow"))
     checked = f"{count(total.runs, 'run')} with {count(total.events, 'event')} replayed"
     result = "the rules take the recorded steps" if not total.differences else f"{total.differences} differ"
     output.result(styled(f"{checked}: {result}", "red" if total.differences else "green"))

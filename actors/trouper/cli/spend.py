@@ -10,12 +10,14 @@ from typing import Final
 import click
 from rich.table import Table
 
+from trouper.audit.refold import open_beside
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
+from trouper.cli.replaying import ARCHIVES
 from trouper.narration.plain import fields
 from trouper.narration.spending import money
 from trouper.narration.text import count, name_text
@@ -43,7 +45,10 @@ def _day(_context: click.Context, _parameter: click.Parameter, given: str | None
 )
 @click.option("--since", metavar="DAY", callback=_day, help="From this day on (UTC), such as 2026-11-01.")
 @click.option("--until", metavar="DAY", callback=_day, help="Up to this day, which counts.")
-def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, until: str) -> Exit:
+@ARCHIVES
+def spend(
+    output: Output, /, journal: Path, *, ways: Sequence[By], since: str, until: str, archives: Sequence[Path]
+) -> Exit:
     """Sum up what all runs have spent: calls, tokens and cost.
 
     Reads the whole journal, and writes nothing. What a sub-agent's run has spent counts for the sub-agent.
@@ -52,7 +57,8 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
 
     async def main() -> Exit:
         async with (
-            opened_to_read(journal) as opened_journal,
+            opened_to_read(journal),
+            open_beside(str(journal), [str(archive) for archive in archives]) as opened_journal,
             open_projection(opened_journal, SpendProjection(), in_memory=True) as projected,
         ):
             with progress(output, "adding up") as told:
@@ -66,8 +72,8 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
             output.note(styled("nothing was spent" + (" in these days" if since or until else " yet"), "dim"))
         else:
             _print_rows(output, rows, by, whole[0])
-            if projected.missing:
-                output.note(styled(f"{count(projected.missing, 'archived record')} not counted", "yellow"))
+        if projected.missing:
+            output.note(styled(f"{count(projected.missing, 'record')} not counted: archived (--archive)", "yellow"))
         return Exit.OK
 
     return run_async(main)
