@@ -8,6 +8,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -175,6 +176,31 @@ async def test_a_damaged_record_ends_the_export_or_is_marked(golden_runs: Path) 
     assert [line["position"] for line in lines if "problem" in line] == [40]
     validator = Draft202012Validator(record_schema())
     assert all(validator.is_valid(line) for line in lines)
+
+
+COLUMNS = ["stream_id", "version", "type", "schema", "recorded_at", "wake_at", "meta", "facts", "content", "leaf"]
+VALUES = [None, 0, -1, 2**62, 1.5, "text", "session.opened", b"", b"\x80", b"\x81\xa1a\xc3"]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_whatever_stands_in_a_column_is_an_error_in_one_line_or_told(
+    golden_runs: Path, tmp_path: Path, column: str
+) -> None:
+    run = ["--run", "01KDVDQ4K08R1PCMZZ5184GMN6"]
+    for number, value in enumerate(VALUES):
+        path = tmp_path / f"{number}.db"
+        shutil.copy(golden_runs, path)
+        database = sqlite3.connect(path)
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        with suppress(sqlite3.IntegrityError):
+            database.execute(f"UPDATE events SET {column} = ? WHERE position = 8", (value,))
+        database.commit()
+        database.close()
+        for options in ([], ["--keep-going", "--raw"], ["--format", "html", "--no-verify"]):
+            done = called("export", path, *run, *options)
+            assert done.returncode in {0, 5}, (value, options, done.stderr)
+            assert done.returncode == 0 or complaint(done)
 
 
 @given(

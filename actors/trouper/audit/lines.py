@@ -28,6 +28,11 @@ ERASED_FIELDS: Final[Mapping[str, bool]] = {"$erased": True}
 WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
 
 _SECOND: Final = 1_000_000_000
+_INTEGER: Final[frozenset[type]] = frozenset({int})
+_TEXT: Final[frozenset[type]] = frozenset({str})
+_BYTES: Final[frozenset[type]] = frozenset({bytes})
+_OPTIONAL_TEXT: Final[frozenset[type]] = frozenset({str, type(None)})
+_OPTIONAL_INTEGER: Final[frozenset[type]] = frozenset({int, type(None)})
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -132,9 +137,16 @@ def jsonable(value: Value) -> object:
 
 
 def damage_of(journal_id: bytes, record: Record) -> str | None:
-    """What is wrong with a record's own bytes; its large values are those that were looked up by their digests."""
+    """What is wrong with a record's own bytes; its large values are those that were looked up by their digests.
+
+    Raises:
+        JournalCorrupt: Its envelope is no envelope any more.
+    """
     if isinstance(record, Archived):
         return None
+    for kinds, columns in _columns(record):
+        if not kinds.issuperset(map(type, columns)):
+            raise JournalCorrupt("a column holds what no record has there", record.position)
     try:
         leaf = leaf_digest(journal_id, record)
     except (struct.error, TypeError, AttributeError, ValueError) as error:
@@ -145,6 +157,17 @@ def damage_of(journal_id: bytes, record: Record) -> str | None:
         if hashlib.sha256(data).digest() != digest:
             return f"the large value {digest.hex()} does not have its digest"
     return None
+
+
+def _columns(record: Record) -> tuple[tuple[frozenset[type], tuple[object, ...]], ...]:
+    """What types columns may have, which are whatever somebody has written into the file."""
+    return (
+        (_INTEGER, (record.position, record.version, record.schema, record.recorded_at)),
+        (_TEXT, (record.stream, record.type)),
+        (_BYTES, (record.leaf, record.meta, record.facts, record.content)),
+        (_OPTIONAL_TEXT, (record.key, record.label, record.key_id)),
+        (_OPTIONAL_INTEGER, (record.wake_at,)),
+    )
 
 
 def _content(record: Record, options: LineOptions) -> object:

@@ -166,7 +166,11 @@ class RunStory:
             self.state = None
             return
         if self.state is not None:
-            self.state = evolve(self.state, event)
+            try:
+                self.state = evolve(self.state, event)
+            except TypeError:
+                # Another kind of stream's event, which only a journal that somebody has made up has here.
+                self.state = None
         self._remember(event, told)
 
     def _remember(self, event: object, told: Told) -> None:
