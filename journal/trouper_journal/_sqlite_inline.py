@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NoReturn, TypeVar, final
+from typing import TYPE_CHECKING, NoReturn, TypeVar, final
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._errors import StorageReadOnly
@@ -19,6 +19,9 @@ from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._registry import EventRegistry
 from trouper_journal._sqlite_reading import ReadOnlyFile
 from trouper_journal._store import Batch, Known, Store
+
+if TYPE_CHECKING:
+    from trouper_journal._keystore import KeyStore
 
 T = TypeVar("T")
 
@@ -110,13 +113,18 @@ class InlineStore:
 
 @asynccontextmanager
 async def open_inline(
-    path: str, registry: EventRegistry, *, wrap: Callable[[Store], Store] | None = None
+    path: str,
+    registry: EventRegistry,
+    *,
+    keys: KeyStore | None = None,
+    wrap: Callable[[Store], Store] | None = None,
 ) -> AsyncIterator[Journal]:
     """A journal file for reading, in the calling thread, for the length of the block.
 
     Args:
         path: The file.
         registry: The events that can be read.
+        keys: As for ``Journal.open``.
         wrap: As for ``Journal.open``.
 
     Raises:
@@ -124,7 +132,7 @@ async def open_inline(
     """
     store = InlineStore(path)
     try:
-        async with Journal.over(store if wrap is None else wrap(store), registry=registry) as journal:
+        async with Journal.over(store if wrap is None else wrap(store), registry=registry, keys=keys) as journal:
             yield journal
     finally:
         store.close()

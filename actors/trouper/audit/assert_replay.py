@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import outcome
 import trio
@@ -23,6 +23,9 @@ from trouper.narration.text import value_text
 from trouper.runtime import DriftPolicy
 from trouper.runtime.opening import by_name
 from trouper_journal import Erased, Journal, Plain, Value
+
+if TYPE_CHECKING:
+    from trouper_journal.sealing import KeyStore
 
 _SHOWN: Final = 20
 
@@ -88,6 +91,7 @@ def assert_replays(
     agents: Sequence[Agent] | None = None,
     *,
     drift: DriftPolicy | None = None,
+    keys: KeyStore | None = None,
     jobs: int | None = None,
 ) -> Replayed:
     """Assert that this release, and today's agents, go on where a journal stands.
@@ -101,6 +105,7 @@ def assert_replays(
             checked for drift, as a runtime would when it took them up.
         drift: The runtime's policy; a run that it would hold fails the assertion. By default a changed contract holds,
             changed prose does not.
+        keys: Opens content that is sealed; without them its runs are folded, and counted as not compared.
         jobs: How many processes work; by default as many as there are cores, where there is much to do.
 
     Raises:
@@ -113,7 +118,7 @@ def assert_replays(
     results: list[outcome.Outcome[Replayed]] = []
 
     def work() -> None:
-        results.append(outcome.capture(trio.run, _check, os.fspath(journal_path), known, policy, jobs))
+        results.append(outcome.capture(trio.run, _check, os.fspath(journal_path), known, policy, _Means(keys, jobs)))
 
     # A thread of its own, because there may be a Trio run in this one.
     thread = threading.Thread(target=work, name="assert_replays")
@@ -122,11 +127,17 @@ def assert_replays(
     return results[0].unwrap()
 
 
-async def _check(path: str, agents: Mapping[str, Agent] | None, policy: DriftPolicy, jobs: int | None) -> Replayed:
+@frozen
+class _Means:
+    keys: KeyStore | None
+    jobs: int | None
+
+
+async def _check(path: str, agents: Mapping[str, Agent] | None, policy: DriftPolicy, means: _Means) -> Replayed:
     problems: list[ReplayProblem] = []
     drifted: list[tuple[str, RunFacts]] = []
     runs = records = partly = 0
-    async with aclosing(replay_streams(path, jobs=jobs)) as results:
+    async with aclosing(replay_streams(path, keys=means.keys, jobs=means.jobs)) as results:
         async for each in results:
             records += each.records
             runs += each.run is not None
@@ -137,7 +148,7 @@ async def _check(path: str, agents: Mapping[str, Agent] | None, policy: DriftPol
                 drifted.append((each.stream.removeprefix(RUN), facts))
     drifts: list[Drift] = []
     if agents is not None and drifted:
-        async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
+        async with Journal.open(path, registry=REGISTRY, keys=means.keys, read_only=True) as journal:
             drifts = [await _drift(journal, run, facts, agents.get(facts.agent), policy) for run, facts in drifted]
     held = [each for each in drifts if each.held]
     if problems or held:

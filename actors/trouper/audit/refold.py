@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
 from trouper.core.definition import define
@@ -21,12 +21,15 @@ from trouper_journal import Archived, Erased, Journal, Record, RecordArchived
 from trouper_journal._sqlite_inline import open_inline
 from trouper_journal.archive import beside, open_archive
 
+if TYPE_CHECKING:
+    from trouper_journal.sealing import KeyStore
+
 RUN: Final = "run/"
 
 
 @asynccontextmanager
-async def open_beside(path: str, archives: Sequence[str]) -> AsyncIterator[Journal]:
-    """A journal for reading much of it, with the archives that records may have gone to.
+async def open_beside(path: str, archives: Sequence[str], keys: KeyStore | None = None) -> AsyncIterator[Journal]:
+    """A journal for reading much of it, with the archives that records may have gone to, and keys to what is sealed.
 
     Raises:
         ArchiveRefused: One of them is another journal's.
@@ -35,7 +38,7 @@ async def open_beside(path: str, archives: Sequence[str]) -> AsyncIterator[Journ
     async with AsyncExitStack() as stack:
         at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in archives]
         wrap = beside(*at_hand) if at_hand else None
-        yield await stack.enter_async_context(open_inline(path, REGISTRY, wrap=wrap))
+        yield await stack.enter_async_context(open_inline(path, REGISTRY, keys=keys, wrap=wrap))
 
 
 async def refold(journal: Journal, stream: str, histories: Histories) -> StreamReplay:

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 from attrs import define, field
@@ -23,6 +23,9 @@ from trouper.runtime.histories import Histories
 from trouper_journal import Journal
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 from trouper_journal._workers import Lots, cores, spread
+
+if TYPE_CHECKING:
+    from trouper_journal.sealing import KeyStore
 
 PREFIXES: Final = (RUN, "session/", "definition/", "system/")
 """Streams that are Trouper's own; others are their owner's to fold."""
@@ -50,6 +53,7 @@ async def replay_streams(
     run: str | None = None,
     *,
     archives: Sequence[str | os.PathLike[str]] = (),
+    keys: KeyStore | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[StreamReplay, None]:
@@ -62,6 +66,8 @@ async def replay_streams(
         path: The journal's file.
         run: Id of the one run to replay; None for the whole journal.
         archives: Archives of the journal that are at hand.
+        keys: Opens content that is sealed, without which its runs are folded and not compared; then this process works
+            alone.
         jobs: How many processes work; 1 for this one alone. By default as many as there are cores, and this one alone
             where there is little to do.
         progress: Called with records done and in all.
@@ -73,7 +79,7 @@ async def replay_streams(
         JournalError: The file cannot be opened or read.
     """
     async with (
-        Journal.open(_file(path), registry=REGISTRY, read_only=True) as journal,
+        Journal.open(_file(path), registry=REGISTRY, keys=keys, read_only=True) as journal,
         aclosing(replay_opened(journal, run, archives=archives, jobs=jobs, progress=progress)) as results,
     ):
         async for each in results:
@@ -94,14 +100,15 @@ async def replay_opened(
     if run is not None and await journal.head(f"{RUN}{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
     records = await journal.position()
-    number = 1 if run is not None else jobs or min(cores(), max(1, records // _WORTH))
+    # Keys are not handed to other processes.
+    number = 1 if run is not None or journal.keys is not None else jobs or min(cores(), max(1, records // _WORTH))
     told = _Told(progress or (lambda _done, _total: None), records)
     store = journal.store
     # Where a private copy of the file is read, that one is read here, and by the workers, too.
     source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
     files = [source, *(os.fspath(archive) for archive in archives)]
     lots = _lots(journal) if run is None else _one(f"{RUN}{run}")
-    async with aclosing(_here(files, lots) if number == 1 else _there(files, lots, number)) as results:
+    async with aclosing(_here(files, lots, journal.keys) if number == 1 else _there(files, lots, number)) as results:
         async for each in results:
             told.add(each.records)
             yield each
@@ -142,9 +149,9 @@ async def _one(stream: str) -> AsyncGenerator[Sequence[str], None]:
     yield [stream]
 
 
-async def _here(files: Sequence[str], lots: Lots) -> AsyncGenerator[StreamReplay, None]:
+async def _here(files: Sequence[str], lots: Lots, keys: KeyStore | None) -> AsyncGenerator[StreamReplay, None]:
     source, *archives = files
-    async with aclosing(lots), open_beside(source, archives) as journal:
+    async with aclosing(lots), open_beside(source, archives, keys) as journal:
         histories = Histories(journal)
         async for lot in lots:
             for stream in lot:
