@@ -79,4 +79,4 @@ from trouper_journal._values import unpack as unpack
 from trouper_journal._values import unpack_map as unpack_map
 from trouper_journal._verification import Problem as Problem
 from trouper_journal._verification import Verification as Verification
-from trouper_journal._verify import verify as verify
+from trouper_journal._verifying import verify as verify

@@ -26,7 +26,7 @@ from trouper_journal._store import Store
 from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, original, with_values
 from trouper_journal._values import Value
 from trouper_journal._verification import Verification
-from trouper_journal._verify import verify
+from trouper_journal._verifying import verify
 from trouper_journal._writer import Writer
 
 if TYPE_CHECKING:

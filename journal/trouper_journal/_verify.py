@@ -40,26 +40,10 @@ MAX_PROBLEMS: Final = 100
 """Problems described one by one; more are only counted."""
 
 
-async def verify(
-    store: Store,
-    progress: Callable[[int, int], None] | None = None,
-    *,
-    sizes: Iterable[int] = (),
-    jobs: int = 1,
+async def check(
+    store: Store, progress: Callable[[int, int], None] | None, sizes: Iterable[int], jobs: int
 ) -> Verification:
-    """Check every record up to the present head; commits made meanwhile do no harm and are not checked.
-
-    Memory grows by some 300 bytes for each stream and 32 for each large value, not with the number of records.
-
-    Args:
-        store: The opened storage.
-        progress: Called after each page with the records checked and their total.
-        sizes: For which numbers of records to give the root, too.
-        jobs: How many processes read and check a file; one is this process, in the storage's thread.
-
-    Raises:
-        StorageBusy, JournalBroken: The storage could not be read; damage that it reports is a problem instead.
-    """
+    """See `trouper_journal._verifying.verify`."""
     checkers = Checkers(store, max(1, jobs)) if isinstance(store, Scanned) else None
     checker = _Checker(store, checkers, sizes=sorted(set(sizes), reverse=True))
     try:
