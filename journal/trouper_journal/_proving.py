@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
@@ -12,10 +13,16 @@ from trouper_journal._journal import Journal
 from trouper_journal._merkle import CompactRange
 from trouper_journal._notes import SignerKey
 from trouper_journal._printable import Plain
-from trouper_journal._proofs import NodeCollector, consistency_spans, inclusion_spans
+from trouper_journal._proofs import HASH_SIZE, NodeCollector, consistency_spans, inclusion_spans
+from trouper_journal._verify_chunks import Scanned
 
 PAGE = 1024
 """Records read at a time."""
+
+LEAVES = 8192
+"""Leaves read at a time, where they can be read alone."""
+
+_LEAVES = "SELECT leaf FROM events WHERE position > ? AND position <= ? ORDER BY position"
 
 Progress = Callable[[int, int], None]
 
@@ -180,11 +187,29 @@ async def _size(journal: Journal, size: int | None) -> int:
     return position if size is None else size
 
 
+async def _rows(journal: Journal, after: int, count: int) -> list[bytes]:
+    """The leaves of so many records from a file's rows as they are; none where one of them is not there as a row."""
+    if not isinstance(journal.store, Scanned):
+        return []
+
+    def scan(database: sqlite3.Connection) -> list[bytes]:
+        rows = database.execute(_LEAVES, (after, after + count)).fetchall()
+        good = len(rows) == count and all(type(leaf) is bytes and len(leaf) == HASH_SIZE for (leaf,) in rows)
+        return [leaf for (leaf,) in rows] if good else []
+
+    return await journal.store.scan(scan)
+
+
 async def _feed(journal: Journal, collector: NodeCollector, size: int, progress: Progress | None) -> None:
     while collector.size < size:
+        if leaves := await _rows(journal, collector.size, min(LEAVES, size - collector.size)):
+            collector.extend(leaves)
+            if progress is not None:
+                progress(collector.size, size)
+            continue
         page = await journal.store.read_all(collector.size, min(PAGE, size - collector.size))
         for number, record in enumerate(page, collector.size + 1):
-            if record.position != number or len(record.leaf) != 32:
+            if record.position != number or len(record.leaf) != HASH_SIZE:
                 raise JournalCorrupt("the leaf is missing: verify tells more", number)
         if not page:
             raise JournalCorrupt("the leaf is missing: verify tells more", collector.size + 1)

@@ -16,7 +16,7 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
-from trouper_journal import Journal, Problem, Record, SystemClock, Verification
+from trouper_journal import Archived, Journal, Problem, Record, SystemClock, Verification
 from trouper_journal._workers import cores
 from trouper_journal.proofs import Growth, Inclusion, leaf_parts, prove_growth, prove_inclusion
 from trouper_journal.signing import (
@@ -34,6 +34,8 @@ _GRADES = {
     "witnessed": "the records are those that were signed, and witnesses have seen no others",
 }
 _SECOND = 1_000_000_000
+_SKEW = 3600
+"""Seconds by which a witness's clock may be ahead of this one."""
 
 CHECKPOINTS = click.option(
     "--checkpoint",
@@ -110,7 +112,7 @@ def signed_checkpoints(
         return []
     key = read_public_key(pub)
     trusted = [read_public_key(each) for each in witnesses]
-    now = SystemClock().now() // _SECOND
+    now = SystemClock().now() // _SECOND + _SKEW
     found: list[SignedCheckpoint] = []
     for path in files or [beside(journal)]:
         notes = CheckpointFile(path).read()
@@ -244,8 +246,13 @@ async def _inclusion_json(journal: Journal, position: int, proof: Inclusion) -> 
         "root": proof.root.hex(),
         "leaf": proof.leaves[position].hex(),
         "proof": [each.hex() for each in proof.paths[position]],
-        "record": _envelope(journal.id, record),
+        "record": _archived(record) if isinstance(record, Archived) else _envelope(journal.id, record),
     }
+
+
+def _archived(record: Archived) -> dict[str, object]:
+    """Of a record that is not here any more: the leaf is proved, the archive shows that it is the record's."""
+    return {"stream": record.stream, "version": record.version, "archived": record.file}
 
 
 def _envelope(journal_id: bytes, record: Record) -> dict[str, object]:
