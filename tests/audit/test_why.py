@@ -64,6 +64,30 @@ async def test_a_call_is_explained_by_who_approved_it_and_what_the_model_saw(gol
     assert text(why.told.content) == "refunded 300 for R-3" if why.told else False
 
 
+async def test_decisions_that_went_past_the_rules_are_shown_as_void(golden_runs: Path) -> None:
+    run = asked("refund 500")
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        (asking,) = [each for each in (await Explainer(journal).call(f"{run}/0.0")).facts if _asks(each)]
+        assert isinstance(asking.event, ev.ApprovalRequested)
+        digest = asking.event.digest
+        rogue = [
+            # Whoever asked for the run may not approve; this one is nobody who may; the last is on another call.
+            ev.ApprovalDecided("0.0", 1, "approve", digest, ev.Principal("maria"), voter=b"m"),
+            ev.ApprovalDecided("0.0", 1, "approve", digest, ev.Principal("mallory"), voter=b"x"),
+            ev.ApprovalDecided("0.0", 1, "deny", b"other", ev.Principal("ida"), voter=b"i"),
+            ev.ActionResolved("0.0", "applied", ev.Principal("mallory")),
+        ]
+        written = await journal.append(f"run/{run}", rogue)
+        why = await Explainer(journal).call(f"{run}/0.0")
+    assert why.call.void == tuple(record.position for record in written.records)
+    assert [by.id for by in why.call.approved_by if by] == ["otto"]
+    assert (why.call.outcome, why.call.verdict, why.binding) == ("open", None, "matches")
+
+
+def _asks(entry: Entry) -> bool:
+    return isinstance(entry.event, ev.ApprovalRequested)
+
+
 async def test_all_that_happened_to_a_doubtful_call_is_told_in_order(golden_runs: Path) -> None:
     async with explainer(golden_runs) as explain:
         late = await explain.call(f"{asked('late')}/0.0")

@@ -140,6 +140,22 @@ def test_whatever_bit_is_flipped_the_answer_is_an_explanation_or_one_line(
     assert golden_runs.read_bytes() == damaged
 
 
+async def meddle(path: Path, run: str) -> None:
+    """Append a decision past the rules: whoever may open the file can."""
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        await journal.append(f"run/{run}", [ev.ApprovalDecided("0.0", 1, "approve", b"", ev.Principal("mallory"))])
+
+
+def test_a_decision_that_does_not_count_is_called_that(golden_runs: Path) -> None:
+    run = asked("refund 500")
+    trio.run(meddle, golden_runs, run)
+    shown = ok_called("why", golden_runs, f"{run}/0.0").splitlines()
+    (place,) = [place for place, line in enumerate(shown) if "mallory approves" in line]
+    assert "this did not count: it is past a rule, too late, or about another call" in shown[place + 1]
+    assert "approved by otto" in ok_called("why", golden_runs, run)
+    assert len(cast("list[int]", one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))["void"])) == 1
+
+
 EVIL = "\x1b[2J\u202egpj\n# approved"
 
 

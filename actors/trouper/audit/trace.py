@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from attrs import define, field, frozen
@@ -76,7 +77,8 @@ class Call:
         gate: What stood before it.
         policy: The policy that said so.
         rules: The standing rules that stood in for people.
-        approved_by: Who approved it.
+        approved_by: Who has approved it as it stands; votes that did not count are not among them.
+        void: Positions of the decisions that did not count: past a rule, too late, or on another call than this.
         attempts: How many attempts were started.
         outcome: How it stands.
         evidence: What its outcome rests on.
@@ -91,12 +93,13 @@ class Call:
     tool: str
     effect: Effect | None
     position: int
-    arguments: dict[str, Value] | None = None
+    arguments: Mapping[str, Value] | None = None
     erased: bool = False
     gate: str = "free"
     policy: str = ""
     rules: tuple[str, ...] = ()
     approved_by: tuple[ev.Principal | None, ...] = ()
+    void: tuple[int, ...] = ()
     attempts: int = 0
     outcome: Outcome = "open"
     evidence: str = ""
@@ -166,7 +169,8 @@ class Trace:
         self._note_gone(event)
         if isinstance(event, ev.HookApplied) and not event.overtaken and not event.failed:
             self._note_ops(entry, event)
-        self.state = evolve(self.state, event)
+        before, self.state = self.state, evolve(self.state, event)
+        self._note_consent(entry, event, before)
         if isinstance(event, ev.SummaryRequested):
             self.summaries.append((entry, self.state))
         self.last, self.last_at = entry.record.position, entry.record.recorded_at
@@ -229,6 +233,22 @@ class Trace:
         if call is not None:
             _change_call(call, event, entry.record.position)
 
+    def _note_consent(self, entry: Entry, event: object, before: RunState) -> None:
+        """Who agrees after this: as the fold counts it, because anyone can append a decision that does not count."""
+        name = getattr(event, "action", None)
+        call, action = (None, None) if not isinstance(name, str) else (self.calls.get(name), self.state.action(name))
+        if call is None or action is None:
+            return
+        votes = action.consent.votes
+        call.approved_by = tuple(vote.by for vote in votes if vote.decision == "approve")
+        if action.arguments is not None:
+            call.arguments = action.arguments
+        if isinstance(event, _BY_ANYONE) and before.action(action.action) is action:
+            call.void = (*call.void, entry.record.position)
+        elif isinstance(event, ev.ActionResolved):
+            call.verdict, call.settled_by = event.verdict, known(event.by, None)
+            call.outcome = "open" if event.verdict == "run_again" else "resolved"
+
     # ---- spending
 
     def _note_cost(self, entry: Entry, event: object) -> None:
@@ -276,12 +296,6 @@ def _change_call(call: Call, event: object, position: int) -> None:
     match event:
         case ev.ActionReplanned():
             call.gate, call.policy, call.rules = event.gate, event.grounds.policy, event.grounds.rules
-            call.approved_by = ()
-        case ev.ApprovalDecided(decision="approve"):
-            call.approved_by = (*call.approved_by, known(event.by, None))
-            edited = known(event.arguments, None)
-            if edited is not None:
-                call.arguments = edited
         case ev.ActionStarted():
             call.attempts += 1
             call.started = call.started or position
@@ -289,9 +303,6 @@ def _change_call(call: Call, event: object, position: int) -> None:
             call.outcome, call.evidence, call.text = event.outcome, event.evidence, event.text
         case ev.ActionUnresolved():
             call.outcome, call.text = "in_doubt", event.text
-        case ev.ActionResolved():
-            call.verdict, call.settled_by = event.verdict, known(event.by, None)
-            call.outcome = "open" if event.verdict == "run_again" else "resolved"
         case ev.ChildStarted():
             call.child = event.run
 
@@ -315,6 +326,7 @@ _ABOUT_RUN = (
     ev.RunFailed,
     ev.RunCancelled,
 )
+_BY_ANYONE = (ev.ApprovalDecided, ev.ApprovalWithdrawn, ev.ActionResolved)
 _LIMITS = (ev.BudgetRefused, ev.BudgetWarned, ev.BudgetRaised)
 
 

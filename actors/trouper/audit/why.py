@@ -6,7 +6,7 @@ saw, and on to whoever asked for the run; down into sub-agents and up to the run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import define, field
 
@@ -118,7 +118,7 @@ class Explainer(Printable):
             asked=asked,
             facts=facts,
             rules=tuple([await self._rule(rule) for rule in call.rules]),
-            binding=_binding(trace.state, facts),
+            binding=_binding(trace.state, facts, call.void),
             told=_told(trace.state, name),
             model=model,
             origin=await self._origin(trace, last, up=up),
@@ -329,21 +329,24 @@ def _so_far(trace: Trace) -> str:
     return f"; it has {some}{', ...' if len(names) > 8 else ''}"
 
 
-def _binding(state: RunState, facts: Iterable[Entry]) -> Binding:
-    """Hold each digest that stands for the call against the call itself."""
-    tool, identity, digest = "", b"", b""
+def _binding(state: RunState, facts: Iterable[Entry], void: Collection[int]) -> Binding:
+    """Hold each digest that stands for the call against the call itself; decisions that did not count bind nothing."""
+    tool, identity, digest, planned = "", b"", b"", b""
     arguments = original = _NOTHING
     verdict: Binding = "none"
     for entry in facts:
         match entry.event:
-            case ev.ActionPlanned() as planned:
-                tool, identity, digest = planned.tool, planned.identity, planned.digest
-                if isinstance(planned.arguments, Erased):
+            case ev.ActionPlanned() as plan:
+                tool, identity, digest, planned = plan.tool, plan.identity, plan.digest, plan.digest
+                if isinstance(plan.arguments, Erased):
                     return "erased"
-                arguments = original = planned.arguments
-            case ev.ActionReplanned() as planned:
-                identity, digest, arguments = planned.identity, planned.digest, original
-            case ev.ApprovalDecided() as decided:
+                arguments = original = plan.arguments
+            case ev.ActionReplanned() as plan:
+                identity, digest, planned, arguments = plan.identity, plan.digest, plan.digest, original
+            case ev.ApprovalExpired():
+                # What was agreed lapses with the request, an edit included.
+                digest, arguments = planned, original
+            case ev.ApprovalDecided() as decided if entry.record.position not in void:
                 if isinstance(decided.arguments, Erased):
                     return "erased"
                 if decided.arguments is not None:

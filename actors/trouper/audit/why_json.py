@@ -114,6 +114,7 @@ def call_in_short_json(run: str, call: Call) -> JsonObject:
         "policy": call.policy,
         "rules": list(call.rules),
         "approved_by": [principal_json(by) for by in call.approved_by],
+        "void": list(call.void),
         "attempts": call.attempts,
         "outcome": call.outcome,
         "evidence": call.evidence or None,

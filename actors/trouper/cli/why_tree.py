@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import frozen
 from rich.text import Text
@@ -18,6 +18,7 @@ from trouper.cli.why_words import (
     BINDINGS,
     ORIGINS,
     OUTCOMES,
+    VOID,
     check_lines,
     cost_text,
     leave,
@@ -59,7 +60,7 @@ class Planter:
         tree = Tree(
             Text.assemble("call ", (clean(why.id), "bold"), f" {self._call_text(why.call)}{effect}  ", (outcome, style))
         )
-        self._entries(tree, "what happened", why.facts)
+        self._entries(tree, "what happened", why.facts, why.call.void)
         allowed = tree.add(styled(*BINDINGS[why.binding]))
         for rule in why.rules:
             self._rule(allowed, rule)
@@ -289,14 +290,16 @@ class Planter:
 
     # ---- facts
 
-    def _entries(self, tree: Tree, head: str, entries: Iterable[Entry]) -> None:
+    def _entries(self, tree: Tree, head: str, entries: Iterable[Entry], void: Collection[int] = ()) -> None:
         listed = list(entries)
         if not listed:
             return
         narrator = Narrator(self._limit)
         branch = tree.add(styled(head))
         for entry in listed:
-            branch.add(self._fact(narrator, entry))
+            line = branch.add(self._fact(narrator, entry))
+            if entry.record.position in void:
+                line.add(styled(VOID, "bold yellow"))
 
     def _fact(self, narrator: Narrator, entry: Entry) -> Text:
         line: Line = narrator.tell(entry.record, entry.event)
