@@ -128,13 +128,13 @@ def test_the_key_that_came_with_it_is_named_and_another_is_refused(files: dict[s
     assert found_in(files, other) == "the checkpoint was not signed by example.com/desk"
 
 
-@given(data=st.data())
-def test_every_change_to_what_a_bundle_proves_is_found(files: dict[str, bytes], data: st.DataObject) -> None:
+@given(st.sampled_from(["records.jsonl", "proofs.jsonl", "checkpoint.txt"]), st.integers(0, 2**20), st.integers(1, 255))
+def test_every_change_to_what_a_bundle_proves_is_found(
+    files: dict[str, bytes], name: str, place: int, mask: int
+) -> None:
     """One byte of one file becomes another, and the manifest is made to fit; the key is the auditor's own."""
-    name = data.draw(st.sampled_from(["records.jsonl", "proofs.jsonl", "checkpoint.txt"]))
-    place = data.draw(st.integers(0, len(files[name]) - 1))
     changed = bytearray(files[name])
-    changed[place] ^= data.draw(st.integers(1, 255))
+    changed[place % len(changed)] ^= mask
     problem = found_in({**files, name: bytes(changed)})
     assert problem is not None or _says_the_same(files[name], bytes(changed))
 
