@@ -153,6 +153,8 @@ def read_stream(database: sqlite3.Connection, stream: str, after: int, limit: in
     """A page of a stream's records, with markers for those that were archived."""
     found = _records(database, _READ_STREAM, (stream, after, limit))
     last = found[-1].version if found else 0
+    if found:
+        _check_ascending(last, after)
     # Versions have no gaps, so that whether some were archived shows without a look at their tombstones.
     if (found and type(last) is int and last - after == len(found)) or not has_archived(database):
         return found
@@ -161,7 +163,10 @@ def read_stream(database: sqlite3.Connection, stream: str, after: int, limit: in
 
 def read_events(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
     """A page of all records that are here."""
-    return _records(database, _READ_ALL, (after, limit))
+    found = _records(database, _READ_ALL, (after, limit))
+    if found:
+        _check_ascending(found[-1].position, after)
+    return found
 
 
 def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
@@ -180,8 +185,9 @@ def list_streams(
     # A sign before a column keeps SQLite from going by its index. Few streams are due, so the index on what is due
     # comes first; else the order of creation does, because the index on names would have all of them sorted.
     column = "id" if wake_before is None else "+id"
-    wheres = [f"{column} > ifnull((SELECT id FROM streams WHERE name = ?), 0)"]  # noqa: S608 -- a constant
-    cells: list[Cell] = [after]
+    wheres = [f"{column} > ?"]
+    begin = _id_of(database, after) if after else 0
+    cells: list[Cell] = [begin]
     if label is not None:
         wheres.append("label = ?")
         cells.append(label)
@@ -192,8 +198,29 @@ def list_streams(
         wheres.append("substr(name, 1, ?) = ?")
         cells += [len(prefix), prefix]
     where = " AND ".join(wheres)
-    rows = database.execute(f"SELECT {_HEADS} FROM streams WHERE {where} ORDER BY {column} LIMIT ?", (*cells, limit))  # noqa: S608 -- made of the constants above
-    return [_head_of(row) for row in rows.fetchall()]
+    query = f"SELECT id, {_HEADS} FROM streams WHERE {where} ORDER BY {column} LIMIT ?"  # noqa: S608 -- made of the constants above
+    rows = database.execute(query, (*cells, limit)).fetchall()
+    if rows:
+        _check_ascending(rows[-1][0], begin)
+    return [_head_of(row[1:]) for row in rows]
+
+
+def _id_of(database: sqlite3.Connection, stream: str) -> int:
+    row = database.execute("SELECT id FROM streams WHERE name = ?", (stream,)).fetchone()
+    if row is None:
+        raise JournalCorrupt(f"the index of streams lacks {stream}, which it lists")
+    found: int = row[0]
+    return found
+
+
+def _check_ascending(last: object, after: int) -> None:
+    """Refuse rows of a damaged tree that lead back: whoever goes on behind the last of them would never come to an end.
+
+    Raises:
+        JournalCorrupt: They do.
+    """
+    if type(last) is int and last <= after:
+        raise JournalCorrupt(f"SQLite finds {last} behind {after}: the file is damaged")
 
 
 def next_wake(database: sqlite3.Connection, *, after: int) -> int | None:

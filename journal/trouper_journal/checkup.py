@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from trouper_journal._errors import JournalCorrupt
 from trouper_journal._journal import Journal
 from trouper_journal._printable import Plain
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
@@ -77,6 +78,8 @@ async def stored_values(journal: Journal) -> AsyncIterator[tuple[bytes, int]]:
     while page := await store.query(partial(_values, after=last)):
         for _, digest, size in page:
             yield digest, size
+        if page[-1][0] <= last:
+            raise JournalCorrupt("the table of large values is damaged: its rows lead back")
         last = page[-1][0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -190,3 +190,28 @@ def test_a_flipped_byte_is_refused_or_found_or_changes_nothing_that_is_read(path
     told = [str(error) for error in outcomes if error is not None]
     assert not any(SECRET in message for message in told)
     assert len(told) > len(outcomes) / 2
+
+
+def test_pages_that_were_swapped_are_found_and_lead_nobody_in_circles(tmp_path: Path) -> None:
+    async def make() -> None:
+        async with Journal.open(tmp_path / "b.db", registry=REGISTRY) as journal:
+            for number in range(60):
+                await journal.append(f"s{number}", [Note(value, "y" * 300) for value in range(10)])
+
+    async def read_all() -> None:
+        async with Journal.open(tmp_path / "b.db", registry=REGISTRY, read_only=True) as journal:
+            assert not (await journal.verify()).ok
+            with suppress(JournalCorrupt):
+                assert len([record async for record in journal.read_all()]) < 2000
+            with suppress(JournalCorrupt):
+                assert len([head async for head in journal.streams()]) < 2000
+
+    trio.run(make)
+    whole = (tmp_path / "b.db").read_bytes()
+    pages = [whole[at : at + 4096] for at in range(0, len(whole), 4096)]
+    leaves = [number for number, page in enumerate(pages) if b"note.added" in page]
+    for left, right in zip(leaves[::9], reversed(leaves), strict=False):
+        swapped = list(pages)
+        swapped[left], swapped[right] = pages[right], pages[left]
+        put(tmp_path / "b.db", b"".join(swapped))
+        trio.run(read_all)

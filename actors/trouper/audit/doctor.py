@@ -97,16 +97,19 @@ async def examine(
             records.see(record)
             if records.records % 1000 == 0:
                 told("looking through records", records.records, total)
+        await _judge_values(journal, records, findings)
     except JournalCorrupt as error:
         message = f"records behind {records.records:,} could not be looked through: {error}"
         findings.add(Finding("records", "bad", message, "`trouper verify` tells more", position=error.position))
-    else:
-        await _judge_values(journal, records, findings)
     if records.sealed:
         message = f"the contents of {records.sealed:,} records are sealed and were not looked through"
         findings.add(Finding("secrets", "note", message, "look through them where their keys are"))
     runs = RunCheckup(journal, now, driven, findings, patience or Patience())
-    await runs.run(lambda done, all_: told("looking at runs", done, all_))
+    try:
+        await runs.run(lambda done, all_: told("looking at runs", done, all_))
+    except JournalCorrupt as error:
+        message = f"runs behind {runs.runs:,} could not be looked at: {error}"
+        findings.add(Finding("runs", "bad", message, "`trouper verify` tells more", position=error.position))
     return Examination(
         journal.id.hex(),
         records.records,
