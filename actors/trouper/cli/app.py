@@ -16,6 +16,7 @@ from trouper.cli.deciding import approve, cancel, deny, resolve, resume
 from trouper.cli.demo import demo
 from trouper.cli.doctoring import doctor
 from trouper.cli.driving import run
+from trouper.cli.erasing import erase, keys
 from trouper.cli.explaining import diff, why
 from trouper.cli.exporting import export
 from trouper.cli.json_schemas import schema
@@ -48,6 +49,8 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     verify, replay, doctor,
     # to hand on
     export, backup, keygen, checkpoint, prove,
+    # to forget
+    erase, keys,
     # for programs
     schema, completion,
 ]  # fmt: skip

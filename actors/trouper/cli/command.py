@@ -7,7 +7,8 @@ import signal
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Concatenate, ParamSpec
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec
 
 import click
 import trio
@@ -19,6 +20,23 @@ from trouper.narration.when import local_times
 P = ParamSpec("P")
 
 Body = Callable[Concatenate[Output, P], Exit]
+
+
+KEYS: Final = "trouper.keys"
+"""Where the context of a command keeps which file of keys was named, and which master key."""
+
+_KEYS = click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file of keys of a sealed journal; JOURNAL.keys by default, where it is there.",
+)
+MASTER_KEY = click.option(
+    "--master-key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The master key's file; by default that of the keys with .master behind it.",
+)
 
 
 def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
@@ -37,11 +55,15 @@ def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command
 
 def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     """Make a command of a function that prints to an `Output` and returns an exit code."""
+    # Whatever opens a journal may need the keys to it.
+    sealed = any(each.name == "journal" for each in getattr(body, "__click_params__", ()))
 
     @functools.wraps(body)
     def guarded(*args: P.args, **options: P.kwargs) -> None:
         output = Output(as_json=bool(options.pop("as_json")))
         debug, utc = bool(options.pop("debug")), bool(options.pop("utc"))
+        if sealed:
+            click.get_current_context().meta[KEYS] = (options.pop("keys"), options.pop("master_key"))
         try:
             with nullcontext() if utc or output.as_json else local_times():
                 code = body(output, *args, **options)
@@ -53,6 +75,8 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
             code = report(output, unwrapped(error))
         raise click.exceptions.Exit(code)
 
+    if sealed:
+        guarded = _KEYS(MASTER_KEY(guarded))
     guarded = click.option("--debug", is_flag=True, help="Show the traceback of an error.")(guarded)
     guarded = click.option("--utc", is_flag=True, help="Tell times in UTC, not in the local zone.")(guarded)
     guarded = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(guarded)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, opened, person
+from trouper.cli.journals import find_run, keys_of, opened, person
 from trouper.cli.loading import Loaded, load
 from trouper.cli.output import Output, styled, typed
 from trouper.cli.timeline import Told, approval_wanted, command_line, doubt_to_settle, timeline
@@ -83,7 +83,10 @@ def run(output: Output, /, target: str, asked: str | None, **options: Unpack[Opt
             # Looked up before the journal is driven: a mistyped id must not set other runs going.
             async with opened(options["journal"]) as journal:
                 resumed = await find_run(journal, options["resume"])
-        async with Runtime.open(options["journal"], agents, secrets=secrets, options=runtime_options) as runtime:
+        keys = keys_of(options["journal"], made=True)
+        async with Runtime.open(
+            options["journal"], agents, secrets=secrets, options=runtime_options, keys=keys
+        ) as runtime:
             if resumed is not None:
                 found = runtime.run(resumed)
                 if options["adopt"]:

@@ -11,15 +11,19 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from trouper.cli.codes import NotFoundError, UsageError
+from trouper.cli.command import KEYS
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
 from trouper.tools import parse_arguments
 from trouper_journal import Holder, Journal, Record, Value
+
+if TYPE_CHECKING:
+    from trouper_journal.sealing import KeyStore
 
 _SHOWN = 4
 _ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
@@ -34,7 +38,7 @@ async def opened(path: Path) -> AsyncIterator[Journal]:
         JournalError: It cannot be opened.
     """
     check_there(path)
-    async with Journal.open(path, registry=REGISTRY) as journal:
+    async with Journal.open(path, registry=REGISTRY, keys=keys_of(path)) as journal:
         yield journal
 
 
@@ -47,8 +51,31 @@ async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
         JournalError: It cannot be read.
     """
     check_there(path)
-    async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
+    async with Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path)) as journal:
         yield journal
+
+
+def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
+    """The keys to a journal: those that the command line names, else those beside it; None where there are none.
+
+    Args:
+        journal: The journal.
+        made: Whether a file that is named, and not there, is made with the first key.
+
+    Raises:
+        NotFoundError: The file that was named is not there.
+    """
+    context = click.get_current_context(silent=True)
+    file, master = context.meta.get(KEYS, (None, None)) if context is not None else (None, None)
+    if file is None:
+        file = Path(f"{journal}.keys")
+        if not file.exists():
+            return None
+    elif not made and not file.exists():
+        raise NotFoundError(f"there is no file of keys {file}")
+    from trouper_journal.sealing import FileKeyStore
+
+    return FileKeyStore(file, master)
 
 
 def check_there(path: Path) -> None:

@@ -28,6 +28,7 @@ from trouper.narration.text import CUT, age, clean, count
 from trouper.narration.when import clock_time
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
+from trouper.runtime.domains import is_withheld, why_withheld
 from trouper_journal import Journal, Record, StreamHead
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
@@ -162,12 +163,14 @@ class Story:
         state: How it stands; None where an event of a newer release, which this one cannot fold, is in it.
         lines: Its events as sentences.
         events: Its events as JSON.
+        withheld: Why some of its content cannot be read here; None where all of it can.
     """
 
     run: str
     state: RunState | None
     lines: list[Told] = field(factory=list)
     events: list[dict[str, object]] = field(factory=list)
+    withheld: str | None = None
 
 
 async def read_story(journal: Journal, name: str, *, full: bool = False) -> Story:
@@ -185,6 +188,8 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
     story = Story(name, RunState(name))
     async for record in journal.read(f"run/{name}"):
         event = event_of(journal, record)
+        if story.withheld is None and is_withheld(record):
+            story.withheld = why_withheld(record)
         story.state = None if story.state is None or event is None else evolve(story.state, event)
         story.events.append(record_json(record, event))
         handover = narrator.handover(record)
@@ -204,6 +209,8 @@ def print_story(output: Output, story: Story, path: Path) -> None:
     output.result(Text(), timeline(story.lines, start))
     if story.state is not None:
         output.result(Text(), *footer(story.state, path))
+    if story.withheld is not None:
+        output.note(styled(f"what is [erased] cannot be read here: {clean(story.withheld)}", "yellow"))
 
 
 def below_json(child: ChildRun) -> dict[str, object]:

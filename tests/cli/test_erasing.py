@@ -1,0 +1,109 @@
+"""Commands on sealed journals: erase, rotate, and all others with the keys or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from tests.cli.program import called, complaint, objects, ok_called, one_object
+
+from trouper import Agent, Runtime
+from trouper.testing import ScriptedModel
+from trouper_journal.sealing import FileKeyStore
+
+SECRET = "Amelia Earhart"
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> tuple[Path, list[str], str]:
+    """A sealed journal with its keys beside it; the runs of session ``s1``, and a run that is in none."""
+    path = tmp_path / "desk.db"
+    agent = Agent("desk", "Help.", model=ScriptedModel([f"Hello, {SECRET}."] * 3))
+
+    async def main() -> tuple[list[str], str]:
+        async with Runtime.open(path, [agent], keys=FileKeyStore(f"{path}.keys")) as runtime:
+            session = runtime.session("desk", "s1")
+            turns = [(await (await session.send(f"I am {SECRET}")).wait()).run for _ in range(2)]
+            return turns, (await (await runtime.submit("desk", SECRET)).wait()).run
+
+    return (path, *trio.run(main))
+
+
+def test_a_session_is_erased_and_the_others_stay(sealed: tuple[Path, list[str], str]) -> None:
+    path, turns, other = sealed
+    assert SECRET in ok_called("show", path, turns[0])
+    done = one_object(ok_called("erase", path, "--session", "s1", "--as", "maria", "--reason", "she left", "--json"))
+    assert (done["domain"], done["runs"], done["plain"]) == ("session/s1", turns, 0)
+    shown = called("show", path, turns[0])
+    assert SECRET not in shown.stdout
+    assert "[erased]" in shown.stdout
+    assert "its key" in shown.stderr
+    assert "was destroyed" in shown.stderr
+    assert SECRET in ok_called("show", path, other)
+    assert called("verify", path).returncode == 0
+    assert called("replay", path).returncode == 0
+    told = [line for line in objects(ok_called("tail", path, "--no-follow", "-n", "100", "--json")) if "data" in line]
+    assert [line["type"] for line in told if line["stream"] == "system/erasures"] == [
+        "erasure.ordered",
+        "erasure.carried_out",
+    ]
+    assert "was erased before" in ok_called("erase", path, "--session", "s1", "--reason", "again")
+
+
+def test_the_keys_may_be_elsewhere_and_without_them_content_is_withheld(
+    sealed: tuple[Path, list[str], str], tmp_path: Path
+) -> None:
+    path, _, other = sealed
+    away = tmp_path / "vault"
+    away.mkdir()
+    keys, master = away / "keys", away / "master"
+    Path(f"{path}.keys").rename(keys)
+    Path(f"{path}.keys.master").rename(master)
+    shown = called("show", path, other)
+    assert SECRET not in shown.stdout
+    assert "no keys were given" in shown.stderr
+    assert "without keys" in complaint(called("erase", path, "--run", other, "--reason", "x"))
+    named: list[str | Path] = ["--keys", keys, "--master-key", master]
+    assert SECRET in ok_called("show", path, other, *named)
+    assert "nobody can read" in ok_called("erase", path, "--run", other, "--reason", "x", *named)
+    assert SECRET not in ok_called("show", path, other, *named)
+    assert called("show", path, other, "--keys", tmp_path / "nowhere").returncode == 3
+
+
+def test_what_cannot_be_erased_is_said(sealed: tuple[Path, list[str], str]) -> None:
+    path, turns, _ = sealed
+    for arguments, code in (
+        (["--run", turns[0], "--reason", "x"], 4),
+        (["--run", "nobody", "--reason", "x"], 3),
+        (["--session", "nobody", "--reason", "x"], 3),
+        (["--reason", "x"], 2),
+        (["--session", "s1", "--run", turns[0], "--reason", "x"], 2),
+        (["--session", "s1"], 2),
+    ):
+        assert called("erase", path, *arguments).returncode == code, arguments
+    assert SECRET in ok_called("show", path, turns[0])
+
+
+def test_the_master_key_is_rotated(sealed: tuple[Path, list[str], str], tmp_path: Path) -> None:
+    path, _, other = sealed
+    before = Path(f"{path}.keys.master").read_bytes()
+    done = one_object(ok_called("keys", "rotate", f"{path}.keys", "--json"))
+    assert done["keys"] == 2
+    assert Path(f"{path}.keys.master").read_bytes() != before
+    assert SECRET in ok_called("show", path, other)
+    assert called("keys", "rotate", tmp_path / "nowhere").returncode == 3
+
+
+def test_run_seals_where_it_is_given_keys(tmp_path: Path) -> None:
+    agents = tmp_path / "desk.py"
+    agents.write_text(
+        "from trouper import Agent\n"
+        "from trouper.testing import ScriptedModel\n"
+        f"desk = Agent('desk', 'Help.', model=ScriptedModel(['Hello, {SECRET}.']))\n"
+    )
+    path = tmp_path / "desk.db"
+    keys = ["--keys", f"{path}.keys"]
+    assert SECRET in ok_called("run", f"{agents}:desk", SECRET, "--journal", path, *keys)
+    assert SECRET.encode() not in path.read_bytes()
+    assert SECRET in ok_called("tail", path, "--no-follow", "-n", "100")
