@@ -61,7 +61,13 @@ def test_replay_finds_a_step_that_the_rules_would_not_take(tmp_path: Path, journ
     done = called("replay", journal)
     assert done.returncode == 1
     assert f"run {run}: version" in done.stdout
-    assert "is RunSucceeded, where the rules name StartAction" in done.stdout
+    first, *sides, last = done.stdout.splitlines()
+    assert "is RunSucceeded, where the rules name StartAction" in first
+    assert [side.split()[0] for side in sides] == ["position", "recorded", "the", "the"]
+    assert sides[1].split(maxsplit=1)[1] == 'run.succeeded {"source": null}'
+    assert "StartAction {" in sides[2]
+    assert "the run   running, 2 steps taken; call 0.0 lookup planned" in sides[3]
+    assert last.endswith(": 1 differs")
     found = one_object(called("replay", journal, "--json").stdout)
     assert found["ok"] is False
     assert isinstance(found["version"], int)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Final
 
 import click
 from attrs import define
@@ -20,6 +21,8 @@ from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
+
+_CALLS: Final = 4
 
 ARCHIVES = click.option(
     "--archive",
@@ -123,7 +126,7 @@ def _problem_lines(problem: ReplayProblem, limit: int | None) -> list[Text]:
         named = [f"{step['step']} {value_text(step['fields'], limit)}" for step in problem.named]
         sides.append(("the rules", "; ".join(named) or "wait: nothing is to be done"))
     if problem.state is not None:
-        sides.append(("the run", value_text(problem.state, limit)))
+        sides.append(("the run", _state_text(problem.state, limit)))
     return [*lines, *(Text.assemble("  ", (f"{what:<10}", "bold"), told) for what, told in sides)]
 
 
@@ -142,6 +145,39 @@ def _sum_up(output: Output, total: _Total) -> None:
         output.result(styled(f"{count(total.other_rules, 'run')} not compared: written under other rules", "yellow"))
     if total.archived:
         output.result(styled(f"{count(total.archived, 'run')} not compared: archived (--archive FILE)", "yellow"))
+    differ = "1 differs" if total.differences == 1 else f"{total.differences} differ"
     checked = f"{count(total.runs, 'run')} with {count(total.events, 'event')} replayed"
-    result = "the rules take the recorded steps" if not total.differences else f"{total.differences} differ"
+    result = "the rules take the recorded steps" if not total.differences else differ
     output.result(styled(f"{checked}: {result}", "red" if total.differences else "green"))
+
+
+def _state_text(state: Mapping[str, object], limit: int | None) -> str:
+    """What of a run bears on its next step, in one line; everything is in ``--json``."""
+    parts = [f"{state['phase']}, {count(int(str(state['steps'])), 'step')} taken"]
+    for name, value in state.items():
+        match name, value:
+            case "phase" | "steps" | "index" | "rules" | "finish", _:
+                continue
+            case "model", {"index": index, "attempt": attempt, "phase": phase}:
+                parts.append(f"model call {index} {phase} (attempt {attempt})")
+            case "unplanned" | "calls", list():
+                parts += _call_texts(value, limit)
+            case _, True:
+                parts.append(name)
+            case _:
+                parts.append(f"{name} {value_text(value, limit)}")
+    return "; ".join(parts)
+
+
+def _call_texts(calls: Sequence[Mapping[str, object]], limit: int | None) -> list[str]:
+    shown = calls if limit is None else calls[:_CALLS]
+    texts: list[str] = []
+    for call in shown:
+        name = f"call {call['action']} {clean(str(call['tool']))}"
+        if "phase" in call:
+            attempts = f"attempt {call['attempt']} of {call['attempts']}"
+            texts.append(f"{name} {call['phase']} (gate {call['gate']}, {attempts})")
+        else:
+            texts.append(f"{name} not looked at yet")
+    more = len(calls) - len(shown)
+    return [*texts, count(more, "more call")] if more else texts
