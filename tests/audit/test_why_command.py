@@ -153,6 +153,10 @@ def test_a_decision_that_does_not_count_is_called_that(golden_runs: Path) -> Non
     (place,) = [place for place, line in enumerate(shown) if "mallory approves" in line]
     assert "this did not count: it is past a rule, too late, or about another call" in shown[place + 1]
     assert "approved by otto" in ok_called("why", golden_runs, run)
+    assert "without effect: approves 0.0 refund" in ok_called("show", golden_runs, run)
+    ok_called("export", golden_runs, "--run", run, "--format", "html", "--out", golden_runs.with_name("r.html"))
+    page = golden_runs.with_name("r.html").read_text("utf-8")
+    assert ("without effect: approves" in page, "approved by mallory" in page) == (True, False)
     assert len(cast("list[int]", one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))["void"])) == 1
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+import attrs
 from attrs import define, field, frozen
 
 from trouper.core import events as ev
 from trouper.core.conversation import Message
+from trouper.core.effect_of import without_effect
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
-from trouper.narration.line import Line
+from trouper.narration.line import Line, in_vain
 from trouper.narration.narrate import Narrator
 from trouper_journal import Archived, Plain, Record
 
@@ -165,13 +167,26 @@ class RunStory:
         if event is None:
             self.state = None
             return
-        if self.state is not None:
+        before = self.state
+        if before is not None:
             try:
-                self.state = evolve(self.state, event)
+                self.state = evolve(before, event)
             except TypeError:
                 # Another kind of stream's event, which only a journal that somebody has made up has here.
                 self.state = None
-        self._remember(event, told)
+        if before is not None and self.state is not None and without_effect(before, self.state, event):
+            # Anyone may append a decision: it is told, and is nobody's leave.
+            self.told[-1] = told = attrs.evolve(told, line=in_vain(told.line))
+            self._note_in_vain(event, told)
+        else:
+            self._remember(event, told)
+
+    def _note_in_vain(self, event: object, told: Told) -> None:
+        if isinstance(event, _NAMED):
+            self.deeds.append(Deed(told.at, event, told.line))
+        call = self.calls.get(str(getattr(event, "action", "")))
+        if call is not None:
+            call.course.append(told)
 
     def _remember(self, event: object, told: Told) -> None:
         if isinstance(event, ev.RunSubmitted):

@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from trouper.audit.seen import HookOp, Sent
 from trouper.core import events as ev
+from trouper.core.effect_of import without_effect
 from trouper.core.effects import Effect
 from trouper.core.evolve import evolve
 from trouper.core.hook_ops import Drop, Insert, Replace
@@ -243,7 +244,7 @@ class Trace:
         call.approved_by = tuple(vote.by for vote in votes if vote.decision == "approve")
         if action.arguments is not None:
             call.arguments = action.arguments
-        if isinstance(event, _BY_ANYONE) and before.action(action.action) is action:
+        if without_effect(before, self.state, event):
             call.void = (*call.void, entry.record.position)
         elif isinstance(event, ev.ActionResolved):
             call.verdict, call.settled_by = event.verdict, known(event.by, None)
@@ -326,7 +327,6 @@ _ABOUT_RUN = (
     ev.RunFailed,
     ev.RunCancelled,
 )
-_BY_ANYONE = (ev.ApprovalDecided, ev.ApprovalWithdrawn, ev.ActionResolved)
 _LIMITS = (ev.BudgetRefused, ev.BudgetWarned, ev.BudgetRaised)
 
 

@@ -16,12 +16,13 @@ from trouper.cli.command import command, paged_command, run_async
 from trouper.cli.journals import event_of, find_run, opened_to_read
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
+from trouper.core.effect_of import without_effect
 from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.family import parent_of
 from trouper.core.state import RunState
 from trouper.errors import UnknownRun
-from trouper.narration.line import Line
+from trouper.narration.line import Line, in_vain
 from trouper.narration.narrate import Narrator
 from trouper.narration.plain import SECOND, moment, record_json, state_json
 from trouper.narration.text import CUT, age, clean, count
@@ -190,12 +191,16 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
         event = event_of(journal, record)
         if story.withheld is None and is_withheld(record):
             story.withheld = why_withheld(record)
-        story.state = None if story.state is None or event is None else evolve(story.state, event)
+        before = story.state
+        story.state = None if before is None or event is None else evolve(before, event)
         story.events.append(record_json(record, event))
         handover = narrator.handover(record)
         if handover is not None:
             story.lines.append(Told(record.recorded_at, handover))
-        story.lines.append(Told(record.recorded_at, narrator.tell(record, event)))
+        line = narrator.tell(record, event)
+        if before is not None and story.state is not None and without_effect(before, story.state, event):
+            line = in_vain(line)
+        story.lines.append(Told(record.recorded_at, line))
     if not story.lines:
         raise UnknownRun(f"there is no run {name} in this journal")
     return story

@@ -18,7 +18,6 @@ from trouper.cli.why_words import (
     BINDINGS,
     ORIGINS,
     OUTCOMES,
-    VOID,
     check_lines,
     cost_text,
     leave,
@@ -26,6 +25,7 @@ from trouper.cli.why_words import (
 )
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
+from trouper.core.effect_of import DID_NOT_COUNT
 from trouper.core.events import ModelRequested, RunSubmitted
 from trouper.narration.line import ERASED_TEXT, Line
 from trouper.narration.narrate import Narrator
@@ -299,7 +299,7 @@ class Planter:
         for entry in listed:
             line = branch.add(self._fact(narrator, entry))
             if entry.record.position in void:
-                line.add(styled(VOID, "bold yellow"))
+                line.add(styled(DID_NOT_COUNT, "bold yellow"))
 
     def _fact(self, narrator: Narrator, entry: Entry) -> Text:
         line: Line = narrator.tell(entry.record, entry.event)

@@ -17,7 +17,6 @@ from trouper.narration.text import clean, quoted, who
 from trouper.narration.when import when
 from trouper_journal import Erased
 
-VOID = "this did not count: it is past a rule, too late, or about another call than this"
 OUTCOMES = {
     "open": ("not over", "yellow"),
     "ok": ("done", "green"),

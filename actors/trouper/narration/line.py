@@ -28,6 +28,11 @@ class Line:
     style: str = ""
 
 
+def in_vain(line: Line) -> Line:
+    """The line of a decision that did not count."""
+    return Line(line.who, f"without effect: {line.text}", "bad")
+
+
 def said_text(text: str | Erased | None, limit: int | None) -> str:
     """What somebody said, in quotes."""
     return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", limit)
