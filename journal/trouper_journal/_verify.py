@@ -82,7 +82,9 @@ class _Checker(Printable):
     def note(self, kind: Kind, message: str, position: int | None = None, stream: str | None = None) -> None:
         self.found += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(position, stream, kind, message))
+            # A damaged record's stream may be anything that SQLite can store.
+            name = None if stream is None else f"{stream}"
+            self.problems.append(Problem(position, name, kind, message))
 
     def result(self) -> Verification:
         return Verification(

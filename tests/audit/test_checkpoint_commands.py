@@ -159,6 +159,30 @@ def test_what_is_not_there_is_not_proved(journal: Path, tmp_path: Path, key: Pat
     assert "the journal has 11 records" in refused(done, 3)
 
 
+@pytest.mark.parametrize(
+    ("statement", "complains"),
+    [
+        ("UPDATE events SET facts = x'80' WHERE position = 3", "position 3: the record is not what its leaf says"),
+        (
+            "UPDATE streams SET name = x'ff00' WHERE name = 'ticket/1'",
+            "position 3: the record is not what its leaf says",
+        ),
+        ("UPDATE events SET version = 'x' WHERE position = 3", "position 3: the record is not what its leaf says"),
+        ("UPDATE events SET leaf = x'00' WHERE position = 5", "position 5: the leaf is missing"),
+        ("DELETE FROM events WHERE position = 3", "position 3: the leaf is missing"),
+        ("DELETE FROM streams WHERE name = 'ticket/1'", "position 3: the record is not what its leaf says"),
+    ],
+)
+def test_nothing_is_proved_about_a_damaged_record(journal: Path, statement: str, complains: str) -> None:
+    with sqlite3.connect(journal) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute(statement)
+    database.close()
+    assert complains in refused(called("prove", journal, "3"), 5)
+    assert called("verify", journal).returncode == 1
+
+
 def test_the_evidence_is_not_written_to(journal: Path, key: Path, tmp_path: Path) -> None:
     ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
     before = journal.read_bytes(), out.read_bytes()

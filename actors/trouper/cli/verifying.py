@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
-from trouper_journal import Archived, Journal, Problem, Record, SystemClock, Verification
+from trouper_journal import Archived, Journal, JournalCorrupt, Problem, Record, SystemClock, Verification, leaf_digest
 from trouper_journal._workers import cores
 from trouper_journal.proofs import Growth, Inclusion, leaf_parts, prove_growth, prove_inclusion
 from trouper_journal.signing import (
@@ -239,7 +240,7 @@ def prove(
 
 
 async def _inclusion_json(journal: Journal, position: int, proof: Inclusion) -> dict[str, object]:
-    [record] = await journal.store.read_all(position - 1, 1)
+    record = await _whole_record(journal, position, proof.leaves[position])
     return {
         "position": position,
         "size": proof.size,
@@ -248,6 +249,23 @@ async def _inclusion_json(journal: Journal, position: int, proof: Inclusion) -> 
         "proof": [each.hex() for each in proof.paths[position]],
         "record": _archived(record) if isinstance(record, Archived) else _envelope(journal.id, record),
     }
+
+
+async def _whole_record(journal: Journal, position: int, leaf: bytes) -> Record:
+    """The record whose leaf was proved.
+
+    Raises:
+        JournalCorrupt: It does not have that leaf: a proof would say nothing about it.
+    """
+    for record in await journal.store.read_all(position - 1, 1):
+        try:
+            if record.position == position and (
+                isinstance(record, Archived) or leaf_digest(journal.id, record) == leaf
+            ):
+                return record
+        except (struct.error, TypeError, AttributeError, ValueError):
+            break
+    raise JournalCorrupt("the record is not what its leaf says: verify tells more", position)
 
 
 def _archived(record: Archived) -> dict[str, object]:
