@@ -25,6 +25,7 @@ from trouper.errors import ContentWithheld, ErasureRefused, ForkError, UnknownRu
 from trouper.runtime.erasing import erase_run, erase_session
 from trouper.testing import ScriptedModel, call
 from trouper_journal import ERASED, Journal
+from trouper_journal.archive import beside, move_to_archive, open_archive, write_archive
 from trouper_journal.sealing import FileKeyStore, KeyStoreError, MemoryKeyStore
 
 SECRET = "patient Amelia Earhart"
@@ -284,3 +285,33 @@ async def test_a_command_repeated_after_an_erasure_says_why_it_cannot_be_compare
         await erase_run(runtime.journal, run.id, by=MARIA, reason=None)
         with pytest.raises(ContentWithheld, match="submit:c1"):
             await runtime.submit("talker", SECRET, command_id="c1")
+
+
+async def test_what_is_in_an_archive_is_erased_with_the_rest(tmp_path: Path) -> None:
+    run = await finished(tmp_path)
+    target = tmp_path / "old.archive"
+    streams = [f"run/{run}", f"run/{run}~0.0"]
+    async with journal_of(tmp_path) as journal, journal.drive("archiving"):
+        await journal.append("system/other", [CancelRequested()])
+        await write_archive(journal, str(target), [streams], new_id=bytes(16), now=0)
+        await move_to_archive(journal, str(target), at=await journal.position(), allowed=lambda _: True)
+
+    @asynccontextmanager
+    async def beside_archive() -> AsyncIterator[Journal]:
+        keys = FileKeyStore(tmp_path / "a.keys")
+        async with (
+            open_archive(str(target)) as archive,
+            Journal.open(tmp_path / "a.db", registry=REGISTRY, wrap=beside(archive), keys=keys) as journal,
+        ):
+            yield journal
+
+    async with beside_archive() as journal:
+        assert (await Commands(journal).state(run)).output == f"All is well with {SECRET}."
+    async with journal_of(tmp_path) as journal:
+        found = await erase_run(journal, run, by=MARIA, reason=None)
+        assert len(found.keys) == 1
+        assert (found.records, found.plain) == (0, 0)
+        assert found.archived
+    async with beside_archive() as journal:
+        assert (await Commands(journal).state(run)).erased
+        assert (await journal.verify()).ok

@@ -57,6 +57,7 @@ def _erasure_json(done: Erasure) -> dict[str, object]:
         "keys": list(done.keys),
         "records": done.records,
         "plain": done.plain,
+        "archived": done.archived,
         "copies": list(done.copies),
     }
 
@@ -69,6 +70,8 @@ def _print_erasure(output: Output, done: Erasure) -> None:
         output.result(styled(f"destroyed: {', '.join(f'key {clean(key)}' for key in done.keys)}", "dim"))
     else:
         output.result(styled(f"{subject} was erased before: {what}"))
+    if done.archived:
+        output.result(styled(f"so is what is sealed of {count(done.archived, 'record')} in archives"))
     if done.plain:
         output.result(styled(f"{count(done.plain, 'record')} were stored in plain, and can still be read", "red"))
     if done.copies:

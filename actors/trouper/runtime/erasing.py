@@ -16,7 +16,7 @@ from trouper.core.status import ENDED_IN_DOUBT
 from trouper.core.terms import Principal
 from trouper.errors import ErasureRefused, JournalCorrupt, UnknownEvent, UnknownRun, UnknownSession, VersionConflict
 from trouper.runtime.sessions import stream_of
-from trouper_journal import Journal, Plain, StreamHead
+from trouper_journal import Archived, Journal, Plain, StreamHead
 
 _ENDED: Final = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -31,6 +31,8 @@ class Erasure(Plain):
         keys: Names of the data keys that were destroyed; none where it had been erased before.
         records: How many records hold content that nobody can read any more.
         plain: How many records hold content in plain, written when sealing was off: it can still be read.
+        archived: How many more records are in an archive, and not counted among these: what of them is sealed cannot
+            be read any more either.
         copies: Runs elsewhere that start from what was erased, and may hold parts of it: forks, and runs that were
             given its history.
     """
@@ -40,6 +42,7 @@ class Erasure(Plain):
     keys: tuple[str, ...]
     records: int
     plain: int
+    archived: int
     copies: tuple[str, ...]
 
 
@@ -57,12 +60,12 @@ async def erase_run(journal: Journal, run: str, *, by: Principal, reason: str | 
         ErasureRefused: It is part of something larger, is not over, or is not sealed; nothing was changed.
         KeyStoreError: The journal has no keys, or they could not be destroyed.
     """
-    first = await _submitted(journal, run)
-    if first is None:
+    if await journal.head(f"run/{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
+    first = await _submitted(journal, run)
     if root_of(run) != run:
         raise ErasureRefused(f"run {run}", f"it is below run {root_of(run)}: erase that one")
-    if first.turn is not None:
+    if first is not None and first.turn is not None:
         raise ErasureRefused(f"run {run}", f"it is a turn of session {first.turn.session}: erase the session")
     return await _erase(journal, f"run/{run}", None, [run], by, reason)
 
@@ -103,7 +106,9 @@ async def _erase(
             )
         except VersionConflict:
             continue
-        return Erasure(domain, tuple(found.runs), tuple(keys), found.records, found.plain, tuple(found.copies))
+        return Erasure(
+            domain, tuple(found.runs), tuple(keys), found.records, found.plain, found.archived, tuple(found.copies)
+        )
 
 
 def _ordered(domain: str, found: _Found, by: Principal, reason: str | None, names: Sequence[str]) -> ErasureOrdered:
@@ -123,6 +128,7 @@ class _Found:
     versions: dict[str, int] = field(factory=dict)
     records: int = 0
     plain: int = 0
+    archived: int = 0
     copies: list[str] = field(factory=list)
 
 
@@ -151,13 +157,18 @@ async def _look(journal: Journal, domain: str, session: str | None, roots: list[
             await _count(journal, head.stream, found)
             # What the label said, it said of this version.
             found.versions[head.stream] = head.version
-    if not found.records:
-        why = "it was written without keys, and is stored in plain" if found.plain else "it holds nothing"
-        raise ErasureRefused(subject, f"nothing of it is sealed: {why}")
+    # What was archived cannot be looked at here; it is sealed with the same keys.
     if journal.keys is not None and not await journal.keys.entries(journal.id, domain):
-        raise ErasureRefused(subject, "the keys at hand know nothing of it: give those that it was written with")
+        raise ErasureRefused(subject, _why_no_key(found))
     await _find_copies(journal, found, subject)
     return found
+
+
+def _why_no_key(found: _Found) -> str:
+    if found.records or found.archived:
+        return "the keys at hand know nothing of it: give those that it was written with"
+    why = "it was written without keys, and is stored in plain" if found.plain else "it holds nothing"
+    return f"nothing of it is sealed: {why}"
 
 
 async def _tree(journal: Journal, root: str) -> list[StreamHead]:
@@ -178,6 +189,7 @@ async def _count(journal: Journal, stream: str, found: _Found) -> None:
         found.versions[stream] = record.version
         found.records += record.key_id is not None
         found.plain += record.key_id is None and bool(record.content)
+        found.archived += isinstance(record, Archived)
 
 
 async def _find_copies(journal: Journal, found: _Found, subject: str) -> None:
