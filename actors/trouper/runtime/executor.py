@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import trio
@@ -25,6 +25,7 @@ from trouper.runtime.protocol import (
     Settled,
 )
 from trouper.tools import (
+    NOT_BEGUN,
     Absent,
     Failed,
     Found,
@@ -38,8 +39,8 @@ from trouper.tools import (
     ToolReturn,
     Unsure,
     call_query,
-    call_tool,
     shown,
+    tool_attempt,
 )
 from trouper_journal import Printable, Value
 
@@ -50,16 +51,19 @@ _QUERY_LIMIT = 30.0
 _THREADS = 40
 
 
+def _nothing() -> None:
+    pass
+
+
 @define(eq=False, repr=False)
 class _Attempt(Printable):
     """An attempt that is under way, or whose outcome is not durable yet, or that goes on though it was given up."""
 
     attempt: int
     deliver: Deliver
-    scope: trio.CancelScope
+    abort: Callable[[], None] = _nothing
     outcome: Acted | Answered | None = None
     lingering: bool = False
-    counted: bool = False
 
 
 class Executor(Actor[ExecutorMessage]):
@@ -77,8 +81,6 @@ class Executor(Actor[ExecutorMessage]):
         self._clock = desk.clock
         self._broadcast = desk.broadcast
         self._grace = grace
-        limit = tool.options.concurrency
-        self._limiter = None if limit is None else trio.CapacityLimiter(limit)
         self._held: dict[str, _Attempt] = {}
         self._host: ToolHost | None = None
 
@@ -89,27 +91,31 @@ class Executor(Actor[ExecutorMessage]):
         await ready.wait()
 
     async def _keep_nursery(self, ready: trio.Event) -> None:
+        limit = self._tool.options.concurrency
+        places = None if limit is None else trio.CapacityLimiter(limit)
+        threads = trio.CapacityLimiter(_THREADS)
         async with trio.open_nursery() as nursery:
-            threads = trio.CapacityLimiter(_THREADS)
-            self._host = ToolHost(nursery, self._clock, limiter=threads, grace=self._grace, on_late=self._late)
+            self._host = ToolHost(nursery, self._clock, threads, self._grace, self._late, places)
             ready.set()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                # Tools are shielded: nobody but we can tell them that all of this ends.
+                self._abort_all()
 
     async def receive(self, message: ExecutorMessage) -> Held | None:
         """Begin, end, forget or look up an attempt; never waits for one."""
         match message:
-            case Execute() | Query():
-                assert self._host is not None
-                scope = trio.CancelScope()
-                held = self._held[_key(message.run, message.action)] = _Attempt(message.attempt, message.deliver, scope)
-                self._host.nursery.start_soon(self._attempt, message, held)
+            case Execute():
+                self._begin(message)
+            case Query():
+                self._begin_query(message)
             case Abort(run, action):
-                held_one = self._held.get(_key(run, action))
-                if held_one is not None:
-                    held_one.scope.cancel()
+                held = self._held.get(_key(run, action))
+                if held is not None:
+                    held.abort()
             case AbortAll():
-                for held in self._held.values():
-                    held.scope.cancel()
+                self._abort_all()
             case Settled(run, action, attempt):
                 self._settle(_key(run, action), attempt)
             case Holding(run, action, attempt, deliver):
@@ -132,33 +138,58 @@ class Executor(Actor[ExecutorMessage]):
 
     # ---- one attempt
 
-    @trio.lowlevel.enable_ki_protection
-    async def _attempt(self, message: Execute | Query, held: _Attempt) -> None:
-        try:
-            with held.scope:
-                await self._admitted(held)
-                await self._work(message, held)
-        finally:
-            if not held.lingering:
-                self._give_back(held)
-        if held.outcome is None:
-            held.outcome = _not_begun(message)
-        held.deliver(held.outcome)
+    def _abort_all(self) -> None:
+        for held in self._held.values():
+            held.abort()
 
-    async def _admitted(self, held: _Attempt) -> None:
-        if self._limiter is not None:
-            await self._limiter.acquire_on_behalf_of(held)
-            held.counted = True
+    def _hold(self, message: Execute | Query) -> _Attempt:
+        held = self._held[_key(message.run, message.action)] = _Attempt(message.attempt, message.deliver)
+        return held
 
-    def _give_back(self, held: _Attempt) -> None:
-        """What goes on though it was given up still takes its place among the calls of the tool."""
-        if self._limiter is not None and held.counted:
-            held.counted = False
-            self._limiter.release_on_behalf_of(held)
-
-    async def _work(self, message: Execute | Query, held: _Attempt) -> None:
+    def _begin(self, message: Execute) -> None:
         assert self._host is not None
-        context = ToolContext(
+
+        held = self._hold(message)
+        attempt = tool_attempt(
+            self._tool,
+            message.arguments,
+            context=self._describe(message),
+            secrets=self._resolve(),
+            host=self._host,
+            done=partial(self._ended, message, held),
+        )
+        held.abort = attempt.abort
+        self._host.nursery.start_soon(attempt.run, name=f"tool {self._tool.name} {message.run}/{message.action}")
+
+    def _begin_query(self, message: Query) -> None:
+        assert self._host is not None
+        scope = trio.CancelScope()
+        held = self._hold(message)
+        held.abort = scope.cancel
+        self._host.nursery.start_soon(self._ask, message, held, scope)
+
+    @trio.lowlevel.enable_ki_protection
+    async def _ask(self, message: Query, held: _Attempt, scope: trio.CancelScope) -> None:
+        with scope:
+            held.outcome = await self._query(message, self._describe(message), self._resolve())
+        if held.outcome is None:
+            held.outcome = Answered(message.action, message.attempt, "unknown", NOT_BEGUN)
+        self._tell(held, held.outcome)
+
+    def _ended(self, message: Execute, held: _Attempt, outcome: ToolReturn | None) -> None:
+        # Of a call that was ended by an exit nothing is known; this executor goes with it.
+        if outcome is not None:
+            held.lingering = isinstance(outcome, Failed) and outcome.left
+            self._tell(held, self._acted(message.action, message.attempt, outcome, lingering=held.lingering))
+
+    def _tell(self, held: _Attempt, outcome: Acted | Answered) -> None:
+        held.outcome = outcome
+        # There is nothing more to abort, and the call would refer to itself by that.
+        held.abort = _nothing
+        held.deliver(outcome)
+
+    def _describe(self, message: Execute | Query) -> ToolContext:
+        return ToolContext(
             run=message.run,
             action=f"{message.run}/{message.action}",
             effect_key=f"{message.run}/{message.action}",
@@ -168,13 +199,6 @@ class Executor(Actor[ExecutorMessage]):
             state=message.state,
             report=partial(self._progress, message),
         )
-        secrets = self._resolve()
-        if isinstance(message, Query):
-            held.outcome = await self._query(message, context, secrets)
-            return
-        result = await call_tool(self._tool, message.arguments, context=context, secrets=secrets, host=self._host)
-        held.lingering = isinstance(result, Failed) and result.left
-        held.outcome = self._acted(message.action, message.attempt, result, lingering=held.lingering)
 
     async def _progress(self, message: Execute | Query, value: Value) -> None:
         await trio.lowlevel.checkpoint()
@@ -233,7 +257,6 @@ class Executor(Actor[ExecutorMessage]):
         """What was left behind has come back after all."""
         held = self._held.get(context.action)
         if held is not None and held.attempt == context.attempt:
-            self._give_back(held)
             held.lingering = False
             action = context.action.removeprefix(f"{context.run}/")
             held.outcome = self._acted(action, context.attempt, result, late=True)
@@ -242,13 +265,6 @@ class Executor(Actor[ExecutorMessage]):
 
 def _key(run: str, action: str) -> str:
     return f"{run}/{action}"
-
-
-def _not_begun(message: Execute | Query) -> Acted | Answered:
-    text = "it was cancelled before it began"
-    if isinstance(message, Query):
-        return Answered(message.action, message.attempt, "unknown", text)
-    return Acted(message.action, message.attempt, "not_begun", text)
 
 
 def _more(told: Shown) -> Shown | None:

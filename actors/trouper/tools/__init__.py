@@ -3,14 +3,17 @@
 from trouper.core.effects import Effect as Effect
 
 from ._arguments import parse_arguments as parse_arguments
+from ._attempt import Attempt as Attempt
+from ._attempt import ToolHost as ToolHost
 from ._authorize import Authorize as Authorize
 from ._authorize import AuthorizeRequest as AuthorizeRequest
 from ._authorize import Denied as Denied
 from ._authorize import ask_authorize as ask_authorize
-from ._call import ToolHost as ToolHost
 from ._call import call_tool as call_tool
+from ._call import tool_attempt as tool_attempt
 from ._context import NO_STATE as NO_STATE
 from ._context import ToolContext as ToolContext
+from ._outcomes import NOT_BEGUN as NOT_BEGUN
 from ._outcomes import Failed as Failed
 from ._outcomes import FailureKind as FailureKind
 from ._outcomes import Returned as Returned

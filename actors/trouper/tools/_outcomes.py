@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import trio
 from attrs import field, frozen
@@ -19,7 +19,11 @@ from ._timer import Timer
 
 _LONGEST = 2000
 
-FailureKind: TypeAlias = Literal["tool_error", "transient", "retryable", "exception", "timeout", "cancelled"]
+FailureKind: TypeAlias = Literal[
+    "tool_error", "transient", "retryable", "exception", "timeout", "cancelled", "not_begun"
+]
+
+NOT_BEGUN: Final = "it was cancelled before it began"
 
 
 @frozen(repr=False, eq=False)
@@ -48,7 +52,7 @@ class Failed(Plain):
     Attributes:
         kind: ``tool_error`` and ``transient``: known not applied. ``retryable``, ``exception``,
             ``timeout``, ``cancelled``: whether it took effect is unknown; the first is an error that the tool's
-            `Retry` names.
+            `Retry` names. ``not_begun``: it was cancelled before the tool was called.
         message: What is known, secrets masked, at most 2,000 characters.
         left: The tool was left behind, still working; ``on_late`` will be told what it brings.
         retry_after: Seconds that it asked to wait before another attempt, or None.

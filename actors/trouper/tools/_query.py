@@ -9,7 +9,8 @@ from attrs import frozen
 
 from trouper_journal import Plain
 
-from ._call import Attempt, Target, ToolHost
+from ._attempt import Attempt, Target, ToolHost
+from ._call import Waiting
 from ._context import ToolContext
 from ._outcomes import Failed
 from ._redact import Redactor
@@ -86,15 +87,19 @@ async def call_query(
             case _:
                 return Unsure(f"the query returned {type(answer).__name__}, not Found, Absent or Unsure")
 
+    waiting = Waiting[QueryReturn]()
     attempt = Attempt(
         target=Target(query, signature, given, secrets),
         name=f"{tool.name} query",
         context=context,
+        host=host,
+        seconds=tool.options.timeout,
         redactor=redactor,
         accept=accept,
-        report=_forget,
+        done=waiting.take,
+        late=_forget,
     )
-    outcome = await attempt.make(host, tool.options.timeout)
+    outcome = await waiting.wait_for(attempt)
     return Unsure(outcome.message) if isinstance(outcome, Failed) else outcome
 
 
