@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import trio
@@ -21,6 +21,7 @@ from trouper import (
     Effect,
     IdempotencyConflict,
     Principal,
+    RunCancelled,
     RuntimeOptions,
     SubmitOptions,
     Task,
@@ -245,6 +246,67 @@ async def test_attempts_of_one_call_are_authorized_once(tmp_path: Path) -> None:
         await run.wait()
         assert len(await of(run, ActionStarted)) == 2
         assert len(asked) == len(await of(run, ActionAuthorized)) == 1
+
+
+async def test_nobody_waits_for_a_callback_that_does_not_answer(tmp_path: Path) -> None:
+    asked, stopped = trio.Event(), trio.Event()
+
+    async def authorize(_request: AuthorizeRequest) -> NoReturn:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            stopped.set()
+
+    options = RuntimeOptions(drain=0.5, authorize=authorize)
+    async with office(tmp_path, SCRIPT[:1], adder()) as desk, desk.open(options=options) as runtime:
+        run = await runtime.submit("desk", "add")
+        await asked.wait()
+        # What is asked of the run meanwhile is recorded and done, and the callback is let go.
+        await runtime.steer(run.id, "never mind", by="maria")
+        assert not stopped.is_set()
+        await runtime.cancel(run.id, by="maria")
+        with pytest.raises(RunCancelled):
+            await run.wait()
+        await stopped.wait()
+        assert desk.world.effects == []
+        assert await of(run, ActionAuthorized) == []
+
+
+async def test_callbacks_of_one_reply_are_asked_side_by_side(tmp_path: Path) -> None:
+    both, asked = trio.Event(), list[str]()
+
+    async def authorize(request: AuthorizeRequest) -> bool:
+        asked.append(request.action)
+        if len(asked) == 2:
+            both.set()
+        await both.wait()
+        return True
+
+    script: list[Answer] = [asks(("add", {"n": 1}), ("add", {"n": 2})), "Done."]
+    options = RuntimeOptions(drain=0.5, authorize=authorize)
+    async with office(tmp_path, script, adder()) as desk, desk.open(options=options) as runtime:
+        run = await runtime.submit("desk", "add")
+        await run.wait()
+        assert sorted(asked) == [f"{run.id}/0.0", f"{run.id}/0.1"]
+        assert sorted(desk.world.effects) == ["add 1", "add 2"]
+        assert len(await of(run, ActionAuthorized)) == 2
+
+
+async def test_a_runtime_stops_though_a_callback_does_not_answer_and_it_is_asked_again(tmp_path: Path) -> None:
+    asked = trio.Event()
+
+    async def hangs(_request: AuthorizeRequest) -> NoReturn:
+        asked.set()
+        await trio.sleep_forever()
+
+    async with office(tmp_path, SCRIPT, adder()) as desk:
+        async with desk.open(options=RuntimeOptions(drain=0.5, authorize=hangs)) as runtime:
+            run = await runtime.submit("desk", "add")
+            await asked.wait()
+        async with desk.open(options=RuntimeOptions(drain=0.5, authorize=deciding(True, []))) as runtime:
+            await runtime.run(run.id).wait()
+        assert desk.world.effects == ["add 1"]
 
 
 async def test_a_callback_that_is_gone_after_a_restart_lets_nothing_run(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import trio
@@ -19,6 +19,7 @@ from trouper import (
     Limits,
     ModelConfig,
     ModelError,
+    RunCancelled,
     RunFailed,
     Runtime,
     StateKey,
@@ -108,6 +109,22 @@ async def test_tools_are_chosen_for_each_step_and_journaled_before_the_request(t
         ]
         planned = await of(run, ActionPlanned)
         assert [event.gate for event in planned] == ["free", "refused", "free"]
+
+
+async def test_a_cancelled_run_does_not_wait_for_a_choice_of_tools(tmp_path: Path) -> None:
+    asked = trio.Event()
+
+    async def bind(_: StepView) -> NoReturn:
+        asked.set()
+        await trio.sleep_forever()
+
+    async with office(tmp_path, done=False) as place, place.open(agent("Done.", bind=bind)) as runtime:
+        run = await runtime.submit("desk", "go")
+        await asked.wait()
+        await runtime.cancel(run.id, by="maria")
+        with pytest.raises(RunCancelled):
+            await run.wait()
+        assert await of(run, ToolsBound) == await of(run, ModelRequested) == []
 
 
 async def test_an_attempt_at_the_same_request_has_the_same_tools_also_after_a_restart(tmp_path: Path) -> None:

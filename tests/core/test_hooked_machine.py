@@ -16,7 +16,7 @@ from tests.core.test_machine import AnyRun
 
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Human, ToolCall, Usage
-from trouper.core.decide import decide, hook_due
+from trouper.core.decide import decide
 from trouper.core.effects import Effect
 from trouper.core.exchange import ModelReply
 from trouper.core.history import closed_history
@@ -66,7 +66,7 @@ class HookShell(Shell):
 
     def drive(self) -> None:
         super().drive()
-        if self.hook is not None and not hook_due(self.state):
+        if not any(isinstance(step, RunHook) for step in decide(self.state)):
             self.hook = None
 
     def die(self) -> None:

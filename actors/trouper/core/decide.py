@@ -29,7 +29,7 @@ from trouper.core.decide_output import ending, held_outputs
 from trouper.core.decide_session import abandon_summary, before_start
 from trouper.core.decide_tools import before_binding
 from trouper.core.state import Action, RunState
-from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, RunHook, Step
+from trouper.core.steps import AbandonModel, EndCancelled, Fail, Plan, RequestModel, Step
 
 RULES = 1
 """Number of the rules below."""
@@ -50,11 +50,6 @@ def decide(state: RunState) -> tuple[Step, ...]:
     if state.batch or state.control.pause is not None:
         steps = held_back(state, steps)
     return steps if state.control.deadline is None else (*deadline(state), *steps)
-
-
-def hook_due(state: RunState) -> bool:
-    """Whether hooks of some point must be called now."""
-    return any(isinstance(step, RunHook) for step in decide(state))
 
 
 def _going_on(state: RunState) -> tuple[Step, ...]:

@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from trouper.core import events as ev
-from trouper.core.decide import decide, hook_due
+from trouper.core.decide import decide
 from trouper.core.decide_control import overtaken, preempted
 from trouper.core.evolve import evolve
 from trouper.core.state import RunState
 from trouper.core.status import MARKS, next_alarm, status
-from trouper.core.steps import QueryAction, RunHook, StartAction, Step, due
+from trouper.core.steps import QueryAction, StartAction, Step, due
 from trouper.errors import (
     ActorError,
     ContentWithheld,
@@ -37,7 +37,7 @@ from trouper.runtime.flights import Flights
 from trouper.runtime.launches import Launch, Plan
 from trouper.runtime.plan_approvals import merged
 from trouper.runtime.planning import Planner, definition_writes
-from trouper.runtime.protocol import AgentMessage, Hooked, Outcome, Ring, Wake
+from trouper.runtime.protocol import AgentMessage, Outcome, Ring, Wake
 from trouper.runtime.recording import SECOND, Recorder, unrecordable
 from trouper.runtime.sessions import session_writes
 from trouper.tools import defaults_of
@@ -147,8 +147,8 @@ class AgentActor(Actor[AgentMessage]):
         self._state = turn.state
         for launch in turn.launches:
             await self._flights.launch(launch, self._planner.agent, self._state)
-        if self._flights.hooks.out and (self._desk.draining or not hook_due(self._state)):
-            self._flights.hooks.stop()
+        if self._flights.askings.any:
+            self._flights.askings.stop_all_but(() if self._desk.draining else decide(self._state))
         self._announce(turn.named)
         return True
 
@@ -171,8 +171,7 @@ class AgentActor(Actor[AgentMessage]):
             if turn.state.budget.refused is not None:
                 turn.add(await self._planner.spending.asks_again(turn.state))
         turn.busy = self._flights.alive_after(taken)
-        turn.hooked = self._flights.hooks.out and not any(isinstance(outcome, Hooked) for outcome in taken)
-        await self._decide(turn)
+        await self._decide(turn, taken)
         return turn
 
     async def _read(self) -> bool:
@@ -201,7 +200,7 @@ class AgentActor(Actor[AgentMessage]):
             return False
         return True
 
-    async def _decide(self, turn: _Turn) -> None:
+    async def _decide(self, turn: _Turn, taken: list[Outcome]) -> None:
         if self._planner.agent is None:
             self._planner = Planner.of(self._desk, self._desk.agents.get(turn.state.agent))
         # A cancelled run is brought to its end also while the runtime stops: nothing begins by that.
@@ -216,6 +215,8 @@ class AgentActor(Actor[AgentMessage]):
                 return
             now = self._desk.clock.now()
             steps = [step for step in named if step not in done and _takes(step, now, turn)]
+            if self._flights.askings.any:
+                steps = [step for step in steps if not self._flights.askings.blocks(step, taken)]
             if self._desk.draining:
                 steps = [step for step in steps if not isinstance(step, QueryAction)]
             if not steps:
@@ -329,8 +330,6 @@ def _takes(step: Step, now: int, turn: _Turn) -> bool:
     moment = due(step)
     if moment is not None and moment > now:
         return False
-    if isinstance(step, RunHook):
-        return not turn.hooked
     # While a thread of an earlier attempt is alive no other attempt starts; its late outcome may spare it.
     return not (isinstance(step, StartAction | QueryAction) and step.action in turn.busy)
 
@@ -341,16 +340,14 @@ class _Turn:
     Attributes:
         named: What the rules name for the state, where that is known.
         busy: Actions of which something is still alive when the outcomes taken in are settled.
-        hooked: Whether hooks are being called.
     """
 
-    __slots__ = ("busy", "events", "hooked", "launches", "named", "requires", "state", "writes")
+    __slots__ = ("busy", "events", "launches", "named", "requires", "state", "writes")
 
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.named: tuple[Step, ...] | None = None
         self.busy: set[str] = set()
-        self.hooked = False
         self.events: list[object] = []
         self.launches: list[Launch] = []
         self.writes: list[Write] = []

@@ -11,9 +11,9 @@ from trouper.core.exchange import ModelConfig
 from trouper.core.state import Action, Phase, RunState
 from trouper.errors import ActorError, MailboxFull
 from trouper.kit import Ref
+from trouper.runtime.askings import Askings, StartTask
 from trouper.runtime.desk import Desk, further_model
-from trouper.runtime.hook_flight import HookFlight, StartTask
-from trouper.runtime.launches import CallHooks, CallTool, Launch, SendRequest, SendSummary, StopModel, StopTool
+from trouper.runtime.launches import AskHost, CallTool, Launch, SendRequest, SendSummary, StopModel, StopTool
 from trouper.runtime.plan_output import offered, settings
 from trouper.runtime.plan_session import lost_messages, summary_request
 from trouper.runtime.planning import conversation
@@ -22,6 +22,7 @@ from trouper.runtime.protocol import (
     Abandon,
     Abort,
     Acted,
+    Advised,
     Answered,
     Calling,
     Deliver,
@@ -53,7 +54,7 @@ class Flights:
 
     def __init__(self, run: str, desk: Desk, deliver: Deliver, start: StartTask) -> None:
         self._run = run
-        self.hooks = HookFlight(desk, deliver, start)
+        self.askings = Askings(desk, deliver, start)
         self._desk = desk
         self._deliver = deliver
         self._model: tuple[int, int] | None = None
@@ -66,7 +67,7 @@ class Flights:
     @property
     def any(self) -> bool:
         """Whether an outcome is still to come."""
-        return self._model is not None or bool(self._actions) or bool(self._lingering) or self.hooks.out
+        return self._model is not None or bool(self._actions) or bool(self._lingering) or self.askings.any
 
     def busy(self, action: str) -> bool:
         """Whether something of this action is still alive."""
@@ -158,8 +159,8 @@ class Flights:
                 await self._call(launch, agent, state)
             case SendSummary():
                 await self._summarise(launch, state)
-            case CallHooks(step) if agent is not None:
-                self.hooks.begin(step, agent, state)
+            case AskHost(step) if agent is not None:
+                self.askings.begin(step, agent, state)
             case StopModel():
                 model = None if self._model is None else self._model_for(self._model[0])
                 self._model = None
@@ -224,8 +225,8 @@ class Flights:
                 if self._model == (index, attempt) and model is not None:
                     self._model = None
                     await _hand(model, ReplySettled(self._run, index, attempt))
-            case Hooked():
-                self.hooks.settle()
+            case Hooked() | Advised():
+                self.askings.settle(outcome)
             case Answered(action, attempt):
                 await self._tell(self._actions.pop(action, None), Settled(self._run, action, attempt))
             case Acted(action, attempt, late=True):

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from trouper.core.steps import RunHook
+from trouper.core.steps import Authorize, BindTools, RunHook
 from trouper.tools import Tool
 from trouper_journal import Plain, Write
 
@@ -42,10 +42,10 @@ class CallTool(Plain):
 
 
 @frozen(slots=False, repr=False, eq=False)
-class CallHooks(Plain):
-    """Call the hooks of a point."""
+class AskHost(Plain):
+    """Ask the host's own code: the hooks of a point, or a callback."""
 
-    step: RunHook
+    step: RunHook | Authorize | BindTools
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -61,7 +61,7 @@ class StopTool(Plain):
     tool: str
 
 
-Launch: TypeAlias = SendRequest | SendSummary | CallTool | CallHooks | StopModel | StopTool
+Launch: TypeAlias = SendRequest | SendSummary | CallTool | AskHost | StopModel | StopTool
 
 
 NO_REQUIREMENTS: Final[Mapping[str, int]] = MappingProxyType({})

@@ -38,13 +38,11 @@ class CallPlanner(Plain):
     Attributes:
         agent: Today's definition; None where the runtime has no agent of that name.
         values: Arguments already read as Python values, by action; they need not be read twice.
-        verdicts: What ``authorize`` callbacks said, by action and digest of the call.
     """
 
     desk: Desk
     agent: Agent | None
     values: dict[str, Mapping[str, object]] = field(factory=dict)
-    verdicts: dict[tuple[str, bytes], object] = field(factory=dict)
 
     @property
     def gatekeeper(self) -> Gatekeeper:
@@ -112,18 +110,8 @@ class CallPlanner(Plain):
     def _authorizes(self, tool: Tool) -> bool:
         return tool.options.authorize is not None or self.desk.authorize is not None
 
-    async def authorize(self, state: RunState, name: str) -> tuple[object, ...]:
-        """Ask the runtime's callback, then the tool's: what they say, once for each call as it would run."""
-        action = state.action(name)
-        if action is None:
-            return ()
-        asked = (name, action.digest)
-        if asked not in self.verdicts:
-            # Asked once, also where the turn is taken again because somebody appended meanwhile.
-            self.verdicts[asked] = await self._verdict(state, action)
-        return (self.verdicts[asked],)
-
-    async def _verdict(self, state: RunState, action: Action) -> object:
+    async def authorize(self, state: RunState, action: Action) -> object:
+        """Ask the runtime's callback, then the tool's: what they say of a call as it would run, as an event."""
         tool = self.agent.toolbox.get(action.tool) if self.agent else None
         request = AuthorizeRequest(
             run=state.run,

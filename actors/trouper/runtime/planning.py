@@ -12,7 +12,6 @@ from typing import Literal
 from attrs import frozen
 
 from trouper.agent import Agent
-from trouper.binding import ask_bind
 from trouper.core import events as ev
 from trouper.core import steps as st
 from trouper.core.conversation import Message
@@ -26,7 +25,7 @@ from trouper.core.steps import Step
 from trouper.runtime.children import pass_on, take_in
 from trouper.runtime.desk import Desk
 from trouper.runtime.forking import contained
-from trouper.runtime.launches import NOTHING, CallHooks, Plan, SendRequest, StopModel
+from trouper.runtime.launches import NOTHING, AskHost, Plan, SendRequest, StopModel
 from trouper.runtime.plan_budget import SpendPlanner
 from trouper.runtime.plan_calls import CallPlanner
 from trouper.runtime.plan_output import briefing, check_output, wrap_up
@@ -69,8 +68,8 @@ class Planner(Plain):
                 return await self._contained(state, await self.calls.read(state, step))
             case st.StartAction() | st.AskApproval() | st.QueryAction() | st.AbortAction() | st.FireTimer():
                 return await self._act(state, step)
-            case st.RunHook():
-                return Plan((), (CallHooks(step),))
+            case st.RunHook() | st.BindTools() | st.Authorize():
+                return Plan((), (AskHost(step),))
             case st.Summarise(attempt):
                 return await self.turns.summarise(state, attempt)
             case st.Compact():
@@ -84,8 +83,6 @@ class Planner(Plain):
                 return pass_on(state, step, self.desk.clock.now())
             case st.CheckOutput(index):
                 return NOTHING if self.agent is None else Plan((check_output(self.agent, state, index),))
-            case st.BindTools() | st.Authorize():
-                return Plan(await self._ask(state, step))
             case st.Close(evidence="child"):
                 return take_in(self.agent, state, step)
             case _:
@@ -168,20 +165,6 @@ class Planner(Plain):
         events = await contained(self.desk.receipts, state, planned, delegated=delegated)
         # What the record answers, or what must be asked after all, uses up no standing rule.
         return plan if events == plan.events else Plan(events)
-
-    async def _ask(self, state: RunState, step: st.BindTools | st.Authorize) -> tuple[object, ...]:
-        """What the host's own code says: whether a call may start, or which tools the next model call has."""
-        if isinstance(step, st.Authorize):
-            return await self.calls.authorize(state, step.action)
-        if self.agent is None:
-            return ()
-        if self.agent.bind is None:
-            # The terms are of a definition that chose them; today's does not.
-            return (ev.ToolsBound(state.index, tuple(self.agent.toolbox)),)
-        tools, error = await ask_bind(
-            self.agent.bind, state, keys=self.agent.state, known=tuple(self.agent.toolbox), clock=self.desk.clock
-        )
-        return (ev.ToolsBound(state.index, tools, bool(error), error),)
 
     # ---- definitions
 

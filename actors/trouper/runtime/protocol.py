@@ -17,6 +17,7 @@ from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
+from trouper.core.steps import Authorize, BindTools
 from trouper.kit import Request
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
 from trouper_journal import Plain
@@ -259,5 +260,20 @@ class Hooked(Plain):
     failed: str = ""
 
 
-Outcome: TypeAlias = Replied | Acted | Answered | Hooked
+@frozen(slots=False, repr=False, eq=False)
+class Advised(Plain):
+    """The host's callbacks answered.
+
+    Attributes:
+        step: What they were asked for.
+        event: What is recorded of their answer.
+        digest: Digest of the call that they were asked about, where it was one.
+    """
+
+    step: Authorize | BindTools
+    event: object
+    digest: bytes | None = None
+
+
+Outcome: TypeAlias = Replied | Acted | Answered | Hooked | Advised
 Deliver: TypeAlias = Callable[[Outcome], None]

@@ -11,11 +11,13 @@ from trouper.core import events as ev
 from trouper.core import wording
 from trouper.core.action_events import Cause
 from trouper.core.conversation import text as text_of
+from trouper.core.decide import decide
 from trouper.core.prices import Price
 from trouper.core.state import Action, Phase, RunState
+from trouper.core.steps import Authorize, BindTools
 from trouper.errors import ArgumentsError, InvalidValue, ModelError
 from trouper.runtime.billing import settle
-from trouper.runtime.protocol import SUMMARY, Acted, Answered, Hooked, Outcome, Replied
+from trouper.runtime.protocol import SUMMARY, Acted, Advised, Answered, Hooked, Outcome, Replied
 from trouper.runtime.record_hooks import hooked
 from trouper.tools import StateKeys, changes
 from trouper.tools._outcomes import described
@@ -44,6 +46,12 @@ def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     """
     wait = min(_FIRST_WAIT * 2.0 ** min(attempt - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
     return now + int(max(wait, min(asked or 0.0, _LONGEST_ASKED)) * SECOND)
+
+
+def _still_asked(state: RunState, step: Authorize | BindTools, digest: bytes | None) -> bool:
+    """Whether the answer is to what the rules want to know now: a call may have become another one meanwhile."""
+    action = state.action(step.action) if isinstance(step, Authorize) else None
+    return step in decide(state) and (action is None or action.digest == digest)
 
 
 def _no_price(agent: str, asked: str, answered: str | None) -> Price | None:  # noqa: ARG001
@@ -89,6 +97,9 @@ class Recorder:
                 yield from self._acted(state, outcome)
             case Answered():
                 yield from self._answered(state, outcome)
+            case Advised(step, event, digest):
+                if _still_asked(state, step, digest):
+                    yield event
             case Hooked():
                 agent = state.agent
                 yield from hooked(state, outcome, self._keys(agent), lambda model: self._price(agent, model, model))
@@ -265,6 +276,10 @@ def unrecordable(outcome: Outcome, error: InvalidValue) -> Outcome:
     match outcome:
         case Replied():
             return Replied(outcome.index, outcome.attempt, None, ModelError(f"reply refused: {said}"))
+        case Advised(step):
+            if isinstance(step, Authorize):
+                return evolve(outcome, event=ev.ActionDenied(step.action, "runtime", reason=said))
+            return evolve(outcome, event=ev.ToolsBound(step.index, (), failed=True, error=said))
         case Acted() | Answered():
             return evolve(outcome, text=f"[{said}]", value=None, update={}, shown=None)
         case Hooked():

@@ -93,7 +93,7 @@ class Attempt(Generic[T]):
         seconds: The time limit; None for none.
         redactor: Masks the call's secrets.
         accept: Makes an outcome of what was returned.
-        done: Told the outcome, once. None: it was ended by an exit, which ends the nursery and who works in it.
+        done: Told the outcome, once. None: nothing is known, because the nursery that it works in has come to its end.
         late: Told what comes after the call was given up.
         retry_on: Errors that are worth another attempt.
         refused: Why nothing shall be run, or None.
@@ -140,10 +140,14 @@ class Attempt(Generic[T]):
             with self._scope:
                 if outcome is None:
                     permit = await self._admitted()
-                    self._begin()
+                    if self.seconds is not None:
+                        await self._watched(self.seconds, permit)
+                    self._begun = True
+                    self._scope.shield = True
+                    self._adopt_context(self.host, self.seconds)
                     outcome = await self._work(permit)
-            if self._scope.cancelled_caught and outcome is None and self._begun:
-                outcome = self._given_up("while it was working; whether it took effect is unknown")
+            if self._scope.cancelled_caught and outcome is None:
+                outcome = self._cut_off()
         except outcome_types() as error:
             if not self._begun:
                 raise
@@ -181,13 +185,16 @@ class Attempt(Generic[T]):
         await permit.acquire()
         return permit
 
-    def _begin(self) -> None:
-        self._begun = True
-        self._scope.shield = True
-        self._adopt_context(self.host, self.seconds)
-        if self.seconds is not None:
-            self._ended = trio.Event()
-            self.host.nursery.start_soon(self._watch_time, self._ended, self.seconds, name=f"time limit of {self.name}")
+    async def _watched(self, seconds: float, permit: _Permit | None) -> None:
+        """Have the time begin to run before the tool does."""
+        self._ended, ready = trio.Event(), trio.Event()
+        self.host.nursery.start_soon(self._watch_time, self._ended, ready, seconds, name=f"time limit of {self.name}")
+        try:
+            await ready.wait()
+        except BaseException:
+            if permit is not None:
+                permit.release()
+            raise
 
     def _adopt_context(self, host: ToolHost, timeout: float | None) -> None:
         own = None if timeout is None else host.clock.now() + round(timeout * 1e9)
@@ -202,8 +209,9 @@ class Attempt(Generic[T]):
     # ---- giving up
 
     @trio.lowlevel.enable_ki_protection
-    async def _watch_time(self, ended: trio.Event, seconds: float) -> None:
+    async def _watch_time(self, ended: trio.Event, ready: trio.Event, seconds: float) -> None:
         with self.host.clock.timeout(seconds) as limit:
+            ready.set()
             await ended.wait()
         if limit.cancelled_caught:
             self._give_up("timeout")
@@ -241,6 +249,11 @@ class Attempt(Generic[T]):
         if self._cause == "timeout":
             return Failed("timeout", f"it timed out {remark}")
         return Failed("cancelled", f"it was cancelled {remark}")
+
+    def _cut_off(self) -> Failed:
+        if not self._begun:
+            return Failed("not_begun", NOT_BEGUN)
+        return self._given_up("while it was working; whether it took effect is unknown")
 
     # ---- the work
 
@@ -299,7 +312,7 @@ class Attempt(Generic[T]):
             self._outcome = outcome
             (self.late if self._left else self.done)(outcome)
         elif not over and not self._left:
-            self.done(None if self._begun else Failed("not_begun", NOT_BEGUN))
+            self.done(None)
 
     def _parted(self, error: BaseException) -> tuple[BaseException | None, BaseException | None]:
         """What is the nursery's own cancellation, and what is the tool's doing.
