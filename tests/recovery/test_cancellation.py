@@ -68,8 +68,9 @@ async def test_invariant_13_a_done_effect_is_receipted_though_the_program_is_can
                 await (await runtime.submit("desk", "go")).wait()
         assert scope.cancelled_caught
         async with desk.journal() as journal:
-            last = [record.type async for record in journal.read_all()][-1]
-            assert last == "action.receipted"
+            recorded = [record.type async for record in journal.read_all()]
+            # Whether the run's next turn comes before the cancellation is seen is for the event loop to say.
+            assert recorded.count("action.receipted") == 1
         async with desk.open() as runtime:
             run = await the_run(desk, runtime)
             assert (await run.wait()).output == "done"
