@@ -90,6 +90,10 @@ def folded(events: Iterable[object]) -> RunState:
     return folded_by(RunState(RUN), events)
 
 
+def _asks_the_host(step: Step) -> bool:
+    return isinstance(step, st.BindTools | st.Authorize)
+
+
 class Shell:
     """One run, its events and what is under way for it."""
 
@@ -141,8 +145,11 @@ class Shell:
         done: set[Step] = set()
         while steps := [step for step in decide(self.state) if step not in done and self._takes(step)]:
             before = self.state
-            for step in preempted(steps):
+            # The host's callbacks answer in a turn of their own, when all else that was named is on its way.
+            for step in sorted(preempted(steps), key=_asks_the_host):
                 done.add(step)
+                if _asks_the_host(step) and step not in decide(self.state):
+                    continue
                 self._take(step)
                 if overtaken(before, self.state):
                     break
