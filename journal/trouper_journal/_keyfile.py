@@ -84,6 +84,11 @@ class FileKeyStore:
         self._made: dict[Place, DataKey] = {}
         self._batches = 0
 
+    @property
+    def in_files(self) -> bool:
+        """Whether the master key is in a file, too: then another process can open this by `path` and `master_path`."""
+        return self._secret is None
+
     async def obtain(self, journal: bytes, domain: str) -> DataKey:
         """The active key of a domain, made where there is none; calls at the same time share one transaction.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -246,7 +247,9 @@ async def given(lots: Sequence[Sequence[str]]) -> AsyncGenerator[Sequence[str], 
         yield lot
 
 
-@pytest.mark.parametrize(("arguments", "told"), [(["/no/such/folder/j.db"], "cannot be read"), ([], "exit code 1")])
+@pytest.mark.parametrize(
+    ("arguments", "told"), [(['{"journal": "/no/such/j.db"}'], "cannot be read"), ([], "exit code 1")]
+)
 async def test_what_a_worker_meets_is_told_as_an_error(arguments: Sequence[str], told: str) -> None:
     lots = given([["run/1"], ["run/2"]] * 4)
     async with aclosing(spread("trouper.audit.replay_worker", arguments, lots, 2)) as answers:
@@ -258,5 +261,7 @@ async def test_answers_that_nobody_takes_hold_no_worker_up(journal: Path) -> Non
     """Far more is asked, and answered, than fits into the pipes between processes."""
     lots = given([[f"run/{'x' * 1000}{number}" for number in range(400)]] * 6)
     with trio.fail_after(60):
-        async with aclosing(spread("trouper.audit.replay_worker", [str(journal)], lots, 2)) as answers:
+        async with aclosing(
+            spread("trouper.audit.replay_worker", [json.dumps({"journal": str(journal)})], lots, 2)
+        ) as answers:
             assert [len(answer) async for answer in answers] == [400] * 6

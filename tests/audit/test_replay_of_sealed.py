@@ -19,8 +19,8 @@ def lookup(name: str) -> str:
     return f"{name} is well " * 5000
 
 
-async def replayed(path: Path, keys: FileKeyStore | None = None) -> dict[str, StreamReplay]:
-    async with aclosing(replay_streams(path, keys=keys)) as results:
+async def replayed(path: Path, keys: FileKeyStore | None = None, jobs: int = 1) -> dict[str, StreamReplay]:
+    async with aclosing(replay_streams(path, keys=keys, jobs=jobs)) as results:
         return {each.stream: each async for each in results if each.run is not None}
 
 
@@ -37,6 +37,10 @@ async def test_what_keys_are_worth(tmp_path: Path) -> None:
     assert [each.not_compared for each in without.values()] == ["erased", "erased"]
     assert all(each.ok and each.records > 5 for each in without.values())
     opened = await replayed(path, keys)
+    assert await replayed(path, keys, jobs=2) == opened
+    # A master key that is in no file is not handed on.
+    secret = FileKeyStore(tmp_path / "j.keys", bytes.fromhex((tmp_path / "j.keys.master").read_text().strip()))
+    assert await replayed(path, secret, jobs=2) == opened
     assert {name: (each.ok, each.not_compared) for name, each in opened.items()} == {
         erased: (True, "erased"),
         sealed: (True, None),

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from attrs import frozen
+
 from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
 from trouper.core.definition import define
 from trouper.core.events import REGISTRY, DefinitionRecorded
@@ -27,18 +29,47 @@ if TYPE_CHECKING:
 RUN: Final = "run/"
 
 
+@frozen
+class Files:
+    """What a replay reads, by name, so that any process can open it.
+
+    Attributes:
+        journal: The journal's file.
+        archives: Archives of it.
+        keys: File of keys to what is sealed, and that of the master key; None for no keys.
+    """
+
+    journal: str
+    archives: Sequence[str] = ()
+    keys: tuple[str, str] | None = None
+
+    def key_store(self) -> KeyStore | None:
+        """The keys."""
+        if self.keys is None:
+            return None
+        # Loaded here alone: it brings the cipher with it.
+        from trouper_journal.sealing import FileKeyStore
+
+        return FileKeyStore(*self.keys)
+
+
 @asynccontextmanager
-async def open_beside(path: str, archives: Sequence[str], keys: KeyStore | None = None) -> AsyncIterator[Journal]:
+async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterator[Journal]:
     """A journal for reading much of it, with the archives that records may have gone to, and keys to what is sealed.
 
+    Args:
+        files: Where they are.
+        keys: The keys, where they are not in files.
+
     Raises:
-        ArchiveRefused: One of them is another journal's.
+        ArchiveRefused: One of the archives is another journal's.
         JournalError, OSError: One of the files cannot be opened.
     """
     async with AsyncExitStack() as stack:
-        at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in archives]
+        at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in files.archives]
         wrap = beside(*at_hand) if at_hand else None
-        yield await stack.enter_async_context(open_inline(path, REGISTRY, keys=keys, wrap=wrap))
+        inline = open_inline(files.journal, REGISTRY, keys=keys or files.key_store(), wrap=wrap)
+        yield await stack.enter_async_context(inline)
 
 
 async def refold(journal: Journal, stream: str, histories: Histories) -> StreamReplay:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
 
+import cattrs
 import trio
 
-from trouper.audit.refold import open_beside, refold
+from trouper.audit.refold import Files, open_beside, refold
 from trouper.audit.replay_report import to_plain
 from trouper.runtime.histories import Histories
 from trouper_journal._worker_side import begin, lots, send
@@ -16,12 +17,12 @@ from trouper_journal._worker_side import begin, lots, send
 def main() -> None:
     """Serve until standard input ends."""
     begin()
-    trio.run(_serve, sys.argv[1], sys.argv[2:])
+    trio.run(_serve, cattrs.structure(json.loads(sys.argv[1]), Files))
 
 
-async def _serve(path: str, archives: Sequence[str]) -> None:
+async def _serve(files: Files) -> None:
     try:
-        async with open_beside(path, archives) as journal:
+        async with open_beside(files) as journal:
             histories = Histories(journal)
             # Nothing else happens in this process: it may wait for its input without ado.
             for lot in lots():

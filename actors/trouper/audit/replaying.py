@@ -6,16 +6,18 @@ grows with the journal: neither here nor in a worker, which holds one run's stat
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import attrs
 import trio
 from attrs import define, field
 
-from trouper.audit.refold import RUN, open_beside, refold
+from trouper.audit.refold import RUN, Files, open_beside, refold
 from trouper.audit.replay_report import StreamReplay, from_plain
 from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
@@ -66,8 +68,8 @@ async def replay_streams(
         path: The journal's file.
         run: Id of the one run to replay; None for the whole journal.
         archives: Archives of the journal that are at hand.
-        keys: Opens content that is sealed, without which its runs are folded and not compared; then this process works
-            alone.
+        keys: Opens content that is sealed, without which its runs are folded and not compared. With keys that are not
+            in files this process works alone.
         jobs: How many processes work; 1 for this one alone. By default as many as there are cores, and this one alone
             where there is little to do.
         progress: Called with records done and in all.
@@ -100,13 +102,15 @@ async def replay_opened(
     if run is not None and await journal.head(f"{RUN}{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
     records = await journal.position()
-    # Keys are not handed to other processes.
-    number = 1 if run is not None or journal.keys is not None else jobs or min(cores(), max(1, records // _WORTH))
+    keys = _in_files(journal.keys)
+    # Keys that are not in files cannot be handed to other processes.
+    alone = run is not None or (journal.keys is not None and keys is None)
+    number = 1 if alone else jobs or min(cores(), max(1, records // _WORTH))
     told = _Told(progress or (lambda _done, _total: None), records)
     store = journal.store
     # Where a private copy of the file is read, that one is read here, and by the workers, too.
     source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
-    files = [source, *(os.fspath(archive) for archive in archives)]
+    files = Files(source, [os.fspath(archive) for archive in archives], keys)
     lots = _lots(journal) if run is None else _one(f"{RUN}{run}")
     async with aclosing(_here(files, lots, journal.keys) if number == 1 else _there(files, lots, number)) as results:
         async for each in results:
@@ -149,9 +153,8 @@ async def _one(stream: str) -> AsyncGenerator[Sequence[str], None]:
     yield [stream]
 
 
-async def _here(files: Sequence[str], lots: Lots, keys: KeyStore | None) -> AsyncGenerator[StreamReplay, None]:
-    source, *archives = files
-    async with aclosing(lots), open_beside(source, archives, keys) as journal:
+async def _here(files: Files, lots: Lots, keys: KeyStore | None) -> AsyncGenerator[StreamReplay, None]:
+    async with aclosing(lots), open_beside(files, keys) as journal:
         histories = Histories(journal)
         async for lot in lots:
             for stream in lot:
@@ -159,8 +162,16 @@ async def _here(files: Sequence[str], lots: Lots, keys: KeyStore | None) -> Asyn
                 await trio.lowlevel.checkpoint()
 
 
-async def _there(files: Sequence[str], lots: Lots, number: int) -> AsyncGenerator[StreamReplay, None]:
-    async with aclosing(spread(_WORKER, files, lots, number)) as answers:
+async def _there(files: Files, lots: Lots, number: int) -> AsyncGenerator[StreamReplay, None]:
+    async with aclosing(spread(_WORKER, [json.dumps(attrs.asdict(files))], lots, number)) as answers:
         async for answer in answers:
             for told in answer:
                 yield from_plain(told)
+
+
+def _in_files(keys: KeyStore | None) -> tuple[str, str] | None:
+    if keys is None:
+        return None
+    from trouper_journal.sealing import FileKeyStore
+
+    return (keys.path, keys.master_path) if isinstance(keys, FileKeyStore) and keys.in_files else None

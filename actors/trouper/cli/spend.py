@@ -10,7 +10,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from trouper.audit.refold import open_beside
+from trouper.audit.refold import Files, open_beside
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
@@ -58,7 +58,7 @@ def spend(
     async def main() -> Exit:
         async with (
             opened_to_read(journal),
-            open_beside(str(journal), [str(archive) for archive in archives]) as opened_journal,
+            open_beside(Files(str(journal), [str(archive) for archive in archives])) as opened_journal,
             open_projection(opened_journal, SpendProjection(), in_memory=True) as projected,
         ):
             with progress(output, "adding up") as told:
