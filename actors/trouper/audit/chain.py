@@ -13,7 +13,7 @@ from trouper.audit.trace import Call, Cost, Entry
 from trouper.core import events as ev
 from trouper.core.budget import Spent
 from trouper.core.conversation import Message
-from trouper_journal import Plain, Value
+from trouper_journal import Erased, Plain, Value
 
 Binding: TypeAlias = Literal["matches", "differs", "erased", "none"]
 """Whether the digest that approvals bind to is that of the call as recorded; ``none``: the call had no digest."""
@@ -77,6 +77,7 @@ class OriginWhy(Plain):
         document: The definition that it was pinned to when it began.
         summaries: The requests for a summary of a history that was too long.
         unread: Why the run could not be read to its end.
+        withheld: Why some of what was said in it cannot be read here, where its content is sealed.
     """
 
     run: str
@@ -90,6 +91,7 @@ class OriginWhy(Plain):
     document: Document
     summaries: tuple[SummaryWhy, ...]
     unread: str | None
+    withheld: str | None
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -143,7 +145,7 @@ class AnswerWhy(Plain):
     """
 
     run: str
-    output: Value
+    output: Value | Erased
     ended: Entry | None
     source: str | None
     model: ModelWhy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import attrs
 from attrs import define, field, frozen
@@ -65,7 +66,7 @@ class Side(Plain):
     last: int
     document: Document
     messages: int
-    output: Value
+    output: Value | Erased
     spent: Spent
     erased: bool
     unread: str | None
@@ -76,8 +77,8 @@ class Pair(Plain):
     """A fact that is another one on each side."""
 
     name: str
-    left: Value
-    right: Value
+    left: Value | Erased
+    right: Value | Erased
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -144,7 +145,7 @@ class _Read(Printable):
             last=trace.last_at,
             document=self.document,
             messages=len(self.said),
-            output=_output(trace),
+            output=trace.output,
             spent=state.spent,
             erased=state.erased or self.past.erased or bool(trace.gone),
             unread=trace.unread or self.past.unread,
@@ -216,6 +217,8 @@ def _hooks(left: Sequence[HookOp], right: Sequence[HookOp]) -> tuple[Row[HookOp]
 
 # ---- what is compared
 
+_Facts: TypeAlias = dict[str, Value | Erased]
+
 
 def _message_key(said: Said) -> bytes:
     """What was said, without ids: they are never the same in two runs."""
@@ -247,7 +250,7 @@ def _document(read: _Read) -> Value:
     return {} if definition is None else definition.document
 
 
-def _start(trace: Trace) -> dict[str, Value]:
+def _start(trace: Trace) -> _Facts:
     state = trace.state
     limits = None if state.limits is None else state.limits.to_value()
     return {
@@ -258,24 +261,19 @@ def _start(trace: Trace) -> dict[str, Value]:
     }
 
 
-def _end(trace: Trace) -> dict[str, Value]:
+def _end(trace: Trace) -> _Facts:
     state = trace.state
     return {
         "status": status(state).label,
         "failure": state.failure,
         "message": state.failure_message or None,
-        "output": _output(trace),
+        "output": trace.output,
         "steps": state.steps,
         "state": dict(state.named),
     }
 
 
-def _output(trace: Trace) -> Value:
-    state = trace.state
-    return state.answer.value if state.answer.verdict == "accepted" and state.output is not None else state.output
-
-
-def _spend(*sides: Spent) -> list[dict[str, Value]]:
+def _spend(*sides: Spent) -> list[_Facts]:
     tools = sorted({tool for spent in sides for tool in spent.by_tool})
     return [
         {name: value for name, value in attrs.asdict(spent).items() if name != "by_tool"}
@@ -284,7 +282,7 @@ def _spend(*sides: Spent) -> list[dict[str, Value]]:
     ]
 
 
-def _pairs(left: dict[str, Value], right: dict[str, Value]) -> Iterator[Pair]:
+def _pairs(left: _Facts, right: _Facts) -> Iterator[Pair]:
     for name in dict.fromkeys((*left, *right)):
         ours, theirs = left.get(name), right.get(name)
         if ours != theirs or type(ours) is not type(theirs):

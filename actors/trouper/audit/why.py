@@ -168,7 +168,7 @@ class Explainer(Printable):
         children = [await self._below(child, levels) for child in _children(trace)] if levels > 0 else []
         return AnswerWhy(
             run=run,
-            output=state.answer.value if structured else state.output,
+            output=trace.output,
             ended=ended[-1] if ended and state.ended else None,
             source=state.tools.source or (state.answer.action if structured else None),
             model=await self._model(trace, trace.focus_index),
@@ -225,6 +225,7 @@ class Explainer(Printable):
                 ]
             ),
             unread=trace.unread,
+            withheld=trace.withheld,
         )
 
     async def _caller(self, asked: ev.RunSubmitted, up: int) -> CallWhy | None:

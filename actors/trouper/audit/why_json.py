@@ -166,6 +166,7 @@ def origin_json(origin: OriginWhy) -> JsonObject:
         "facts": _entries(origin.facts),
         "summaries": [_summary_json(summary) for summary in origin.summaries],
         "unread": origin.unread,
+        "withheld": origin.withheld,
     }
 
 

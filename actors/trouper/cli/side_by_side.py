@@ -91,11 +91,12 @@ class SideBySide:
         for pair in pairs:
             name = clean(pair.name.replace("_", " "))
             # In tuples, because None is a value here, and not an empty side.
-            row = Row[tuple[Value]]("changed", (pair.left,), (pair.right,))
+            row = Row[tuple[Value | Erased]]("changed", (pair.left,), (pair.right,))
             self._table([row], partial(self._pair, name))
 
-    def _pair(self, name: str, value: tuple[Value]) -> str:
-        return f"{name}: {value_text(value[0], self._limit)}"
+    def _pair(self, name: str, value: tuple[Value | Erased]) -> str:
+        (what,) = value
+        return f"{name}: {ERASED_TEXT if isinstance(what, Erased) else value_text(what, self._limit)}"
 
     def _definition(self, found: Comparison) -> None:
         if not found.definition:

@@ -32,6 +32,7 @@ from trouper.narration.narrate import Narrator
 from trouper.narration.spending import spent_text
 from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text
 from trouper.narration.when import when
+from trouper_journal import Erased
 
 SHOWN = 20
 """Messages of a request that are shown unless everything was asked for: the first, and the newest."""
@@ -90,7 +91,8 @@ class Planter:
         agent = clean(why.origin.agent or "?")
         head = Text.assemble(f"run of {agent} ", (clean(why.run), "bold"), "  ", label_text(why.origin.label))
         if why.output is not None:
-            head.append(f"  {value_text(why.output, self._limit)}")
+            shown = ERASED_TEXT if isinstance(why.output, Erased) else value_text(why.output, self._limit)
+            head.append(f"  {shown}")
         return head
 
     def _answer(self, tree: Tree, why: AnswerWhy) -> None:
@@ -218,6 +220,8 @@ class Planter:
     def _origin(self, tree: Tree, origin: OriginWhy) -> None:
         if origin.unread is not None:
             tree.add(styled(f"the run could not be read to its end: {clean(origin.unread)}", "bold red"))
+        if origin.withheld is not None:
+            tree.add(styled(f"what is [erased] cannot be read here: {clean(origin.withheld)}", "yellow"))
         branch = tree.add(Text.assemble("because of run ", (clean(origin.run), "bold"), f" of {clean(origin.agent)}"))
         narrator = Narrator(self._limit)
         if origin.fork_of:
