@@ -11,6 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.cli.program import ROOT, called, complaint, objects, ok_called
 
 from trouper.cli.app import trouper
@@ -26,7 +28,7 @@ LOOKING: dict[str, list[str]] = {
 """Commands that only look, with what they need beside the journal."""
 
 
-def given(verb: str, run: str) -> list[str]:
+def given_to(verb: str, run: str) -> list[str]:
     return [run if each == "RUN" else each for each in LOOKING[verb]]
 
 
@@ -57,12 +59,12 @@ def test_what_looks_changes_no_byte_of_a_journal_or_beside_it(verb: str, tmp_pat
     path = left_behind(tmp_path)
     before = seen(tmp_path)
     assert set(before) == {"j.db", "j.db-wal", "j.db-shm"}
-    assert called(verb, path, *given(verb, run)).returncode in {0, 1}
+    assert called(verb, path, *given_to(verb, run)).returncode in {0, 1}
     assert seen(tmp_path) == before
     for ending in ("-wal", "-shm"):
         Path(f"{path}{ending}").unlink()
     before = seen(tmp_path)
-    assert called(verb, path, *given(verb, run)).returncode in {0, 1}
+    assert called(verb, path, *given_to(verb, run)).returncode in {0, 1}
     assert seen(tmp_path) == before
 
 
@@ -110,7 +112,7 @@ def test_what_is_no_journal_of_this_release_is_refused_in_one_line_and_left_alon
     make(path := tmp_path / "j.db")
     before = seen(tmp_path)
     for verb in LOOKING:
-        done = called(verb, path, *given(verb, "0"))
+        done = called(verb, path, *given_to(verb, "0"))
         assert done.returncode == 5, (verb, done)
         assert message in complaint(done)
     assert called("backup", path, "--to", tmp_path / "copy.db").returncode == 5
@@ -143,3 +145,39 @@ def test_a_newer_event_stops_its_own_run_by_name_and_no_other(tmp_path: Path) ->
     done = called("cancel", path, first)
     assert done.returncode == 5
     assert "use the release that wrote it" in complaint(done)
+
+
+RUNS = [str(each["run"]) for each in objects(ok_called("runs", GOLDEN / "runs-1.db", "--json", "-n", "0"))]
+WHOLE = (GOLDEN / "runs-1.db").read_bytes()
+PAGE = 4096
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A journal that was cut, or in which a byte, a page or two pages are not what they were."""
+    at = draw(st.integers(0, len(WHOLE) - 1))
+    page, other = at // PAGE * PAGE, draw(st.integers(0, len(WHOLE) // PAGE - 1)) * PAGE
+    content = bytearray(WHOLE)
+    match draw(st.sampled_from(["cut", "flip", "zero", "swap"])):
+        case "cut":
+            return WHOLE[:at]
+        case "flip":
+            content[at] ^= 1 << draw(st.integers(0, 7))
+        case "zero":
+            content[page : page + PAGE] = bytes(PAGE)
+        case _:
+            content[page : page + PAGE] = WHOLE[other : other + PAGE]
+            content[other : other + PAGE] = WHOLE[page : page + PAGE]
+    return bytes(content)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=damaged(), verb=st.sampled_from(sorted(LOOKING)), run=st.sampled_from(RUNS))
+def test_whatever_is_damaged_is_told_in_good_order(content: bytes, verb: str, run: str, tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    path.write_bytes(content)
+    done = called(verb, path, *given_to(verb, run))
+    assert done.returncode in {0, 1, 3, 5}, done.stderr
+    if done.returncode == 5:
+        assert complaint(done)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"j.db": content}

@@ -20,7 +20,7 @@ from trouper.cli.command import KEYS
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
 from trouper.tools import parse_arguments
-from trouper_journal import Holder, Journal, Record, Value
+from trouper_journal import Holder, Journal, JournalCorrupt, Record, StreamHead, Value
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
@@ -168,6 +168,18 @@ async def find_action(journal: Journal, given: str) -> str:
     """
     run, _, call = given.rpartition("/")
     return f"{await find_run(journal, run)}/{call}"
+
+
+async def record_at(journal: Journal, head: StreamHead, version: int) -> Record:
+    """A record of a stream that is listed.
+
+    Raises:
+        JournalCorrupt: It is not there, though the index says so.
+    """
+    page = await journal.read_page(head.stream, after=version - 1, limit=1)
+    if not page:
+        raise JournalCorrupt(f"{head.stream} is listed and has no record {version}: `trouper verify` tells more")
+    return page[0]
 
 
 def event_of(journal: Journal, record: Record) -> object | None:

@@ -13,7 +13,7 @@ from trouper._clock import SystemClock
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, paged_command, run_async
-from trouper.cli.journals import event_of, find_run, opened_to_read
+from trouper.cli.journals import event_of, find_run, opened_to_read, record_at
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.effect_of import without_effect
@@ -92,7 +92,7 @@ async def _list_runs(output: Output, journal: Journal, chosen: Chosen, label: st
 
 
 async def _row(journal: Journal, head: StreamHead) -> _Row:
-    (first,) = await journal.read_page(head.stream, after=0, limit=1)
+    first = await record_at(journal, head, 1)
     event = event_of(journal, first)
     return _Row(head, event.agent if isinstance(event, RunSubmitted) else "?", first.recorded_at)
 

@@ -11,7 +11,7 @@ from trouper._clock import SystemClock
 from trouper.cli.changing import AS, say_when
 from trouper.cli.codes import Exit, NotFoundError
 from trouper.cli.command import command, paged_command, run_async
-from trouper.cli.journals import driven, event_of, opened, opened_to_read, person
+from trouper.cli.journals import driven, event_of, opened, opened_to_read, person, record_at
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import label_text
@@ -80,7 +80,7 @@ async def _list(output: Output, journal: Journal) -> None:
 
 async def _row(journal: Journal, head: StreamHead) -> _Row | None:
     """A session by its last event; None where a newer release wrote that."""
-    (record,) = await journal.read_page(head.stream, after=head.version - 1, limit=1)
+    record = await record_at(journal, head, head.version)
     standing = getattr(event_of(journal, record), "standing", None)
     if not isinstance(standing, Standing):
         return None

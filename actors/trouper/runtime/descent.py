@@ -44,7 +44,10 @@ async def descendants(journal: Journal, run: str) -> list[ChildRun]:
     """All runs below a run, in the order in which they began."""
     found: list[ChildRun] = []
     async for head in journal.streams(prefix=f"run/{run}~"):
-        first = (await journal.read_page(head.stream, after=0, limit=1))[0]
+        page = await journal.read_page(head.stream, after=0, limit=1)
+        if not page:
+            raise JournalCorrupt(f"{head.stream} is listed and has no records")
+        first = page[0]
         try:
             event = journal.registry.decode(first)
         except (UnknownEvent, JournalCorrupt):
