@@ -46,6 +46,8 @@ class RecordCheckup:
     def see(self, record: Record) -> None:
         """Look at a record, with the large values that were read with it."""
         self.records += 1
+        if not _has_its_types(record):
+            return  # which is a finding of the verification
         self.sealed += record.key_id is not None
         self._check_clock(record)
         self._check_secrets(record)
@@ -143,6 +145,17 @@ class RecordCheckup:
                         record.position,
                     )
                 )
+
+
+def _has_its_types(record: Record) -> bool:
+    """Whether all columns hold what they are for: in a damaged file they may hold anything."""
+    texts, data = (record.stream, record.type), (record.meta, record.facts, record.content)
+    numbers = (record.schema, record.recorded_at)
+    return (
+        all(type(each) is str for each in texts)
+        and all(type(each) is bytes for each in data)
+        and all(type(each) is int for each in numbers)
+    )
 
 
 def _undeclared(event: object) -> Iterator[tuple[str, str]]:

@@ -71,6 +71,8 @@ class RunCheckup:
             )
 
     async def _see(self, head: StreamHead) -> None:
+        if type(head.label) not in (str, type(None)) or type(head.wake_at) not in (int, type(None)):
+            return  # which is a finding of the verification
         quiet = await self._quiet(head)
         label, run = head.label or "?", head.stream.removeprefix("run/")
         if label == DRIFTED:
@@ -111,7 +113,8 @@ class RunCheckup:
             page = await self.journal.read_page(head.stream, after=head.version - 1, limit=1)
         except JournalCorrupt:
             page = []
-        return (self.now - page[0].recorded_at) / _SECOND if page else 0.0
+        moment = page[0].recorded_at if page else self.now
+        return (self.now - moment) / _SECOND if type(moment) is int else 0.0
 
     def _add(self, head: StreamHead, check: str, severity: Severity, message: str, advice: str) -> None:
         self.findings.add(Finding(check, severity, message, advice, head.stream, head.position))
