@@ -26,7 +26,7 @@ from trouper_journal._sealed import listed_references
 from trouper_journal._store import Head, Store
 from trouper_journal._values import Reference, references, unpack_map
 from trouper_journal._verification import Kind, Problem, Verification
-from trouper_journal._verify_chunks import Checkers, Scanned
+from trouper_journal._verify_chunks import Checkers, checkers_of
 from trouper_journal._verify_fast import ChunkStream, GoodChunk
 from trouper_journal._verify_index import CHAIN_MASK, SeenStream, StreamIndexes, chain_of
 
@@ -44,10 +44,10 @@ async def check(
     store: Store, progress: Callable[[int, int], None] | None, sizes: Iterable[int], jobs: int
 ) -> Verification:
     """See `trouper_journal._verifying.verify`."""
-    checkers = Checkers(store, max(1, jobs)) if isinstance(store, Scanned) else None
-    checker = _Checker(store, checkers, sizes=sorted(set(sizes), reverse=True))
+    checker = _Checker(store, sizes=sorted(set(sizes), reverse=True))
     try:
-        await checker.run(progress)
+        async with checkers_of(store, jobs) as checker.checkers:
+            await checker.run(progress)
     except JournalCorrupt as error:
         checker.note("unreadable", str(error), error.position)
     return checker.result()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import attrs
 
 from trouper_journal._printable import Printable
+from trouper_journal._store import Store
 from trouper_journal._verify_fast import CHUNK, GoodChunk, StreamSum, check_chunk, other_streams
 from trouper_journal._verify_worker import CHUNK_OF, STREAMS_OF, chunk_from_plain
-from trouper_journal._workers import spread
+from trouper_journal._workers import Worker, spread_over, start_workers
 
 T = TypeVar("T")
 
@@ -25,11 +26,8 @@ _WORKER: Final = "trouper_journal._verify_worker"
 _FEW: Final = 256
 """Records or streams that the storage's thread checks at a time: others wait for it meanwhile."""
 
-_STREAMS: Final = 1000
+_STREAMS: Final = 500
 """Streams that a worker process checks at a time."""
-
-_MANY_STREAMS: Final = 100_000
-"""Streams from which on starting processes takes less time than they save."""
 
 _WORTH_IT: Final = 16
 """Chunks from which on starting processes takes less time than they save."""
@@ -46,6 +44,10 @@ class Scanned(Protocol):
         """The file, for other processes to read."""
         ...
 
+    async def position(self) -> int:
+        """Position of the last record."""
+        ...
+
     async def scan(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Carry out work that only reads, in the thread that reads."""
         ...
@@ -57,11 +59,11 @@ class Checkers(Printable):
 
     Attributes:
         store: The opened storage.
-        jobs: How many processes work; one is this process.
+        workers: The processes that check; none for the storage's own thread.
     """
 
     store: Scanned
-    jobs: int
+    workers: Sequence[Worker]
 
     async def chunks(self, last: int, sizes: Sequence[int]) -> Chunks:
         """Check all records up to a position.
@@ -70,7 +72,7 @@ class Checkers(Printable):
             last: The position.
             sizes: Positions up to which the tree is wanted, in order.
         """
-        if self.jobs == 1 or last < _WORTH_IT * CHUNK:
+        if not self.workers:
             for first, stop, wanted in _ranges(last, sizes, _FEW):
                 work = partial(check_chunk, journal_id=self.store.journal_id, first=first, last=stop, sizes=wanted)
                 yield stop, await self.store.scan(work)
@@ -80,7 +82,7 @@ class Checkers(Printable):
             for first, stop, wanted in _ranges(last, sizes, CHUNK):
                 yield [CHUNK_OF, str(first), str(stop), *map(str, wanted)]
 
-        async with aclosing(spread(_WORKER, [self.store.source], lots(), self.jobs)) as answers:
+        async with aclosing(spread_over(self.workers, lots())) as answers:
             stop = 0
             async for answer in answers:
                 stop = min(stop + CHUNK, last)
@@ -88,7 +90,7 @@ class Checkers(Printable):
 
     async def others(self, streams: Sequence[StreamSum]) -> AsyncGenerator[str, None]:
         """The streams that, read by themselves, do not give the records that were seen."""
-        if self.jobs == 1 or len(streams) < _MANY_STREAMS:
+        if not self.workers:
             for lot in _cut(streams, _FEW):
                 for name in await self.store.scan(partial(other_streams, streams=lot)):
                     yield name
@@ -98,10 +100,26 @@ class Checkers(Printable):
             for lot in _cut(streams, _STREAMS):
                 yield [STREAMS_OF, *(str(cell) for each in lot for cell in each)]
 
-        async with aclosing(spread(_WORKER, [self.store.source], lots(), self.jobs)) as answers:
+        async with aclosing(spread_over(self.workers, lots())) as answers:
             async for answer in answers:
                 for each in answer:
                     yield str(each)
+
+
+@asynccontextmanager
+async def checkers_of(store: Store, jobs: int) -> AsyncIterator[Checkers | None]:
+    """Who can check a store's rows as they are, for the length of a block; None where nobody can.
+
+    Raises:
+        JournalCorrupt, JournalBroken, StorageBusy: The storage could not be read.
+    """
+    if not isinstance(store, Scanned):
+        yield None
+    elif jobs <= 1 or await store.position() < _WORTH_IT * CHUNK:
+        yield Checkers(store, ())
+    else:
+        async with start_workers(_WORKER, [store.source], jobs) as workers:
+            yield Checkers(store, workers)
 
 
 def _ranges(last: int, sizes: Sequence[int], width: int) -> Iterator[tuple[int, int, list[int]]]:

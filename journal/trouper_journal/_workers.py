@@ -48,27 +48,54 @@ async def spread(module: str, arguments: Sequence[str], lots: Lots, number: int)
     Raises:
         JournalError: A worker could not go on, and why.
     """
-    async with aclosing(lots), _workers(module, arguments, number) as workers:
-        waiting: deque[_Worker] = deque()
-        turn = 0
-        async for lot in lots:
-            if len(waiting) == number * _AHEAD:
+    async with start_workers(module, arguments, number) as workers, aclosing(spread_over(workers, lots)) as answers:
+        async for answer in answers:
+            yield answer
+
+
+async def spread_over(workers: Sequence[Worker], lots: Lots) -> AsyncGenerator[Answer, None]:
+    """Hand lots to workers that are there; closed early, it leaves them ready for others.
+
+    Args:
+        workers: From `start_workers`.
+        lots: Lists of names; closed at the end, however that comes.
+
+    Raises:
+        JournalError: A worker could not go on, and why.
+    """
+    waiting: deque[Worker] = deque()
+    turn = 0
+    async with aclosing(lots):
+        try:
+            async for lot in lots:
+                if len(waiting) == len(workers) * _AHEAD:
+                    yield await waiting.popleft().take()
+                # Round and round: the worker that is given a lot is the one whose answer was taken longest ago.
+                worker = workers[turn % len(workers)]
+                turn += 1
+                await worker.give(lot)
+                waiting.append(worker)
+            while waiting:
                 yield await waiting.popleft().take()
-            # Round and round: the worker that is given a lot is the one whose answer was taken longest ago.
-            worker = workers[turn % number]
-            turn += 1
-            await worker.give(lot)
-            waiting.append(worker)
-        while waiting:
-            yield await waiting.popleft().take()
+        except GeneratorExit:
+            while waiting:
+                await waiting.popleft().take()
+            raise
 
 
-class _Worker:
+class Worker:
+    """A worker process; it answers lots in the order in which they were given."""
+
     def __init__(self, process: trio.Process) -> None:
         self.process = process
         self._received = bytearray()
 
     async def give(self, lot: Sequence[str]) -> None:
+        """Hand a lot over.
+
+        Raises:
+            JournalError: The process is gone.
+        """
         assert self.process.stdin is not None
         try:
             await self.process.stdin.send_all(json.dumps(lot).encode() + b"\n")
@@ -76,6 +103,11 @@ class _Worker:
             raise await self._lost() from error
 
     async def take(self) -> Answer:
+        """Wait for the next answer.
+
+        Raises:
+            JournalError: The process is gone, or could not go on.
+        """
         assert self.process.stdout is not None
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
@@ -97,15 +129,22 @@ class _Worker:
 
 
 @asynccontextmanager
-async def _workers(module: str, arguments: Sequence[str], number: int) -> AsyncIterator[Sequence[_Worker]]:
+async def start_workers(module: str, arguments: Sequence[str], number: int) -> AsyncIterator[Sequence[Worker]]:
+    """Start worker processes for the length of a block.
+
+    Args:
+        module: Its ``main`` is the worker.
+        arguments: Its command line.
+        number: How many processes.
+    """
     # The worker finds modules where this process does, however that came to know where they are.
     code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
     command = [sys.executable, "-c", code, *arguments]
-    workers: list[_Worker] = []
+    workers: list[Worker] = []
     try:
         for _ in range(number):
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            workers.append(_Worker(process))
+            workers.append(Worker(process))
         yield workers
     finally:
         # They only read, so that it does no harm to end them at any moment.
