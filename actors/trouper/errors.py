@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trouper_journal._errors import ArchiveRefused as ArchiveRefused
 from trouper_journal._errors import CheckpointMismatch as CheckpointMismatch
 from trouper_journal._errors import IdempotencyConflict as IdempotencyConflict
 from trouper_journal._errors import InvalidKey as InvalidKey
@@ -16,6 +17,7 @@ from trouper_journal._errors import JournalError as JournalError
 from trouper_journal._errors import JournalInUse as JournalInUse
 from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
+from trouper_journal._errors import RecordArchived as RecordArchived
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy
 from trouper_journal._errors import StorageFull as StorageFull

@@ -55,7 +55,8 @@ def move(path: str, archive: str, at: int, allowed: Callable[[str], bool], told:
         told: Called with the records moved and their total.
 
     Raises:
-        ArchiveRefused: The archive is of another journal, or its records are not those of this one.
+        ArchiveRefused: The archive is of another journal, its records are not those of this one, or one of them is
+            the journal's last.
         StorageBusy, StorageFull, StorageReadOnly: Nothing more was deleted.
         JournalBroken: Whether the last unit was moved is not known; call it again.
     """
@@ -150,6 +151,9 @@ class _Mover:
         moved = already = 0
         kept: list[str] = []
         for names in units:
+            # That the journal's end is a record tells readers that it is the end.
+            if any(self._last(database, name) == self._at for name in names):
+                raise ArchiveRefused(f"{names[0]} has the journal's last record, which stays: append something first")
             here = {name: self._here(database, name) for name in names}
             there = {name: self._there(name) for name in names}
             if here == there:
@@ -169,6 +173,13 @@ class _Mover:
             "ORDER BY e.version"
         )
         return database.execute(query, (name,)).fetchall()
+
+    def _last(self, database: sqlite3.Connection, name: str) -> int:
+        row = database.execute("SELECT position FROM streams WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise ArchiveRefused(f"{self._file} holds {name}, which the journal does not have")
+        position: int = row[0]
+        return position
 
     def _there(self, name: str) -> list[tuple[int, bytes]]:
         return self._here(self._source, name)

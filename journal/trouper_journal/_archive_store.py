@@ -155,6 +155,11 @@ class ArchivedStore:
         self._archives = archives
 
     @property
+    def inner(self) -> Store:
+        """The journal's own store."""
+        return self._inner
+
+    @property
     def journal_id(self) -> bytes:
         """As the inner store."""
         return self._inner.journal_id

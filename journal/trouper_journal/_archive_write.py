@@ -40,8 +40,7 @@ def write_archive(
         told: Called with the positions passed and their total.
 
     Raises:
-        ArchiveRefused: There is something at ``target``; a stream does not exist, is archived already, or has the
-            journal's last record.
+        ArchiveRefused: There is something at ``target``; a stream does not exist, or is archived already.
         JournalCorrupt: The journal does not agree with its own root: it is not archived before that is put right.
     """
     partial = f"{target}.partial"
@@ -119,8 +118,6 @@ class _Copier:
         row = self._source.execute(query, (name,)).fetchone()
         if row is None:
             raise ArchiveRefused(f"there is no stream {name}: nothing was archived")
-        if row[3] == self._size:
-            raise ArchiveRefused(f"{name} has the journal's last record, which stays: nothing was archived")
         here = self._source.execute("SELECT count(*) FROM events WHERE stream_id = ?", (row[0],)).fetchone()[0]
         if here != row[2]:
             raise ArchiveRefused(f"{name} has {row[2]} records, of which {here} are here: nothing was archived")

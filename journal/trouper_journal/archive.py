@@ -60,8 +60,8 @@ async def write_archive(
         progress: Called with positions passed and their total.
 
     Raises:
-        ArchiveRefused: The journal is not in a file; there is something at ``target``; a stream does not exist, is
-            archived already, or has the journal's last record.
+        ArchiveRefused: The journal is not in a file; there is something at ``target``; a stream does not exist, or is
+            archived already.
         JournalCorrupt: The journal does not agree with its own root.
         JournalError: The storage failed.
         OSError: The archive cannot be written.
@@ -113,7 +113,8 @@ async def move_to_archive(
         progress: Called with the records moved and their total.
 
     Raises:
-        ArchiveRefused: The archive is of another journal, or its records are not those of this one.
+        ArchiveRefused: The archive is of another journal, its records are not those of this one, or one of them is
+            the journal's last, which stays: append something first.
         JournalCorrupt: The archive is damaged; nothing was deleted.
         StorageBusy, StorageFull, StorageReadOnly: Nothing more was deleted.
         JournalBroken: Whether the last unit was moved is not known: repeat it.

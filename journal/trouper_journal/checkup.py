@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from trouper_journal._archive_store import ArchivedStore
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._journal import Journal
 from trouper_journal._printable import Plain
@@ -85,6 +86,8 @@ async def stored_values(journal: Journal) -> AsyncIterator[tuple[bytes, int]]:
 
 def _store(journal: Journal) -> ReadOnlySQLiteStore:
     store = journal.store
+    if isinstance(store, ArchivedStore):
+        store = store.inner
     if not isinstance(store, ReadOnlySQLiteStore):
         raise TypeError("open the journal's file with read_only=True to have it checked")
     return store

@@ -223,20 +223,18 @@ async def test_a_second_archive_takes_what_the_first_left(path: Path) -> None:
         assert (await journal.verify()).ok
 
 
-@pytest.mark.parametrize(
-    ("units", "message"),
-    [
-        ([("a", "nothing")], "no stream nothing"),
-        ([("b",)], "last record"),
-    ],
-)
-async def test_refused_by_name_and_nothing_is_left_behind(
-    units: list[tuple[str, ...]], message: str, path: Path
-) -> None:
+async def test_a_stream_that_is_not_there_is_refused_and_nothing_is_left_behind(path: Path) -> None:
     before = sorted(path.parent.iterdir())
-    with pytest.raises(ArchiveRefused, match=message):
-        await archived(path, path.with_suffix(".archive"), units)
+    with pytest.raises(ArchiveRefused, match="no stream nothing"):
+        await archived(path, path.with_suffix(".archive"), [("a", "nothing")])
     assert sorted(path.parent.iterdir()) == before
+
+
+async def test_the_journals_last_record_stays(path: Path) -> None:
+    with pytest.raises(ArchiveRefused, match="last record, which stays"):
+        await archived(path, path.with_suffix(".archive"), [("b",)])
+    async with opened(path) as journal:
+        assert not any(isinstance(record, Archived) for record in await all_of(journal))
 
 
 async def test_what_is_there_is_not_overwritten_and_what_is_archived_is_not_archived_again(path: Path) -> None:

@@ -21,7 +21,7 @@ from trouper.errors import JournalCorrupt, JournalError, UnknownEvent
 from trouper.runtime.histories import Histories
 from trouper_journal import Archived, Erased, Journal, Record, RecordArchived
 from trouper_journal._sqlite_inline import open_inline
-from trouper_journal.archive import beside, open_archive
+from trouper_journal.archive import beside, is_archive, open_archive
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
@@ -57,6 +57,8 @@ class Files:
 async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterator[Journal]:
     """A journal for reading much of it, with the archives that records may have gone to, and keys to what is sealed.
 
+    Or an archive by itself, in the journal's place.
+
     Args:
         files: Where they are.
         keys: The keys, where they are not in files.
@@ -66,6 +68,11 @@ async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterat
         JournalError, OSError: One of the files cannot be opened.
     """
     async with AsyncExitStack() as stack:
+        if is_archive(files.journal):
+            alone = await stack.enter_async_context(open_archive(files.journal))
+            over = Journal.over(alone, registry=REGISTRY, keys=keys or files.key_store())
+            yield await stack.enter_async_context(over)
+            return
         at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in files.archives]
         wrap = beside(*at_hand) if at_hand else None
         inline = open_inline(files.journal, REGISTRY, keys=keys or files.key_store(), wrap=wrap)

@@ -25,6 +25,7 @@ from trouper.runtime.histories import Histories
 from trouper_journal import Journal
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 from trouper_journal._workers import Lots, cores, spread
+from trouper_journal.archive import ArchivedStore, ArchiveStore
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
@@ -107,16 +108,23 @@ async def replay_opened(
     alone = run is not None or (journal.keys is not None and keys is None)
     number = 1 if alone else jobs or min(cores(), max(1, records // _WORTH))
     told = _Told(progress or (lambda _done, _total: None), records)
-    store = journal.store
-    # Where a private copy of the file is read, that one is read here, and by the workers, too.
-    source = store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
-    files = Files(source, [os.fspath(archive) for archive in archives], keys)
+    files = Files(_source(journal), [os.fspath(archive) for archive in archives], keys)
     lots = _lots(journal) if run is None else _one(f"{RUN}{run}")
     async with aclosing(_here(files, lots, journal.keys) if number == 1 else _there(files, lots, number)) as results:
         async for each in results:
             told.add(each.records)
             yield each
     told.done()
+
+
+def _source(journal: Journal) -> str:
+    store = journal.store
+    if isinstance(store, ArchivedStore):
+        store = store.inner
+    if isinstance(store, ArchiveStore):
+        return store.path
+    # Where a private copy of the file is read, that one is read here, and by the workers, too.
+    return store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
 
 
 @define

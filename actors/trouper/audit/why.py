@@ -104,6 +104,8 @@ class Explainer(Printable):
         asked = _asked(trace, model, int(number))
         call = trace.calls.get(name)
         if call is None and asked is None:
+            if trace.unread is not None:
+                raise UnknownAction(f"run {run} cannot be read to a call {name}: {trace.unread}")
             raise UnknownAction(f"run {run} has no call {name}{_so_far(trace)}")
         if call is None:
             # Asked for, and not looked at yet.

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from trouper.cli.archiving import archive
 from trouper.cli.codes import Exit
 from trouper.cli.completing import completion
 from trouper.cli.copying import backup
@@ -48,7 +49,7 @@ _COMMANDS: Final[Sequence[click.Command]] = [
     # to check
     verify, replay, doctor,
     # to hand on
-    export, backup, keygen, checkpoint, prove,
+    export, archive, backup, keygen, checkpoint, prove,
     # to forget
     erase, keys,
     # for programs

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from trouper.errors import (
     ApprovalError,
+    ArchiveRefused,
     CheckpointMismatch,
     ContentWithheld,
     DefinitionError,
@@ -83,6 +84,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (IdempotencyConflict, Exit.CONFLICT),
     (VersionConflict, Exit.CONFLICT),
     (JournalInUse, Exit.CONFLICT),
+    (ArchiveRefused, Exit.CONFLICT),
     (InvalidNote, Exit.BAD),
     (InvalidProof, Exit.BAD),
     (CheckpointMismatch, Exit.BAD),

@@ -8,24 +8,27 @@ import os
 import pwd
 import re
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import trio
 
 from trouper.cli.codes import NotFoundError, UsageError
 from trouper.cli.command import KEYS
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
 from trouper.tools import parse_arguments
-from trouper_journal import Holder, Journal, JournalCorrupt, Record, StreamHead, Value
+from trouper_journal import Holder, Journal, JournalCorrupt, Record, Store, StreamHead, Value
+from trouper_journal.archive import beside, is_archive, open_archive
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
 
 _SHOWN = 4
+_ARCHIVES: Final = "trouper.archives"
 _ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
 
 
@@ -35,9 +38,12 @@ async def opened(path: Path) -> AsyncIterator[Journal]:
 
     Raises:
         NotFoundError: There is no such file; none is created.
+        UsageError: An archive is named, too.
         JournalError: It cannot be opened.
     """
     check_there(path)
+    if given_archives():
+        raise UsageError("--archive is for looking: what was archived is over, and nothing more can be done to it")
     async with Journal.open(path, registry=REGISTRY, keys=keys_of(path)) as journal:
         yield journal
 
@@ -46,12 +52,24 @@ async def opened(path: Path) -> AsyncIterator[Journal]:
 async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
     """Open a journal that is there already, beside whoever drives it, without writing a byte to it or beside it.
 
+    An archive is opened in the same way, and reads like a journal of which only a part is there.
+
     Raises:
         NotFoundError: There is no such file.
         JournalError: It cannot be read.
     """
     check_there(path)
-    async with Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path)) as journal:
+    if is_archive(path):
+        async with (
+            open_archive(path) as archive,
+            Journal.over(archive, registry=REGISTRY, keys=keys_of(path)) as journal,
+        ):
+            yield journal
+        return
+    async with (
+        _archives() as wrap,
+        Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path), wrap=wrap) as journal,
+    ):
         yield journal
 
 
@@ -76,6 +94,30 @@ def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
     from trouper_journal.sealing import FileKeyStore
 
     return FileKeyStore(file, master)
+
+
+def with_archives(context: click.Context, _parameter: click.Parameter, given: Sequence[Path]) -> None:
+    """Take down which archives are to be read beside the journal that a command opens."""
+    context.meta[_ARCHIVES] = given
+
+
+def given_archives() -> Sequence[Path]:
+    """The archives that the command line names."""
+    context = click.get_current_context(silent=True)
+    given: Sequence[Path] = () if context is None else context.meta.get(_ARCHIVES, ())
+    return given
+
+
+@asynccontextmanager
+async def _archives() -> AsyncIterator[Callable[[Store], Store] | None]:
+    """Puts the archives that the command line names beside a journal, for as long as it is open."""
+    async with AsyncExitStack() as stack:
+        archives = []
+        for path in given_archives():
+            if not await trio.Path(path).exists():
+                raise NotFoundError(f"there is no archive {path}")
+            archives.append(await stack.enter_async_context(open_archive(path)))
+        yield beside(*archives) if archives else None
 
 
 def check_there(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -13,7 +13,7 @@ from trouper._clock import SystemClock
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, paged_command, run_async
-from trouper.cli.journals import event_of, find_run, opened_to_read, record_at
+from trouper.cli.journals import event_of, find_run, opened_to_read, record_at, with_archives
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.effect_of import without_effect
@@ -30,10 +30,23 @@ from trouper.narration.when import clock_time
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper.runtime.domains import is_withheld, why_withheld
-from trouper_journal import Journal, Record, StreamHead
+from trouper_journal import Archived, Journal, Record, StreamHead
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
-JOURNAL = click.argument("journal", type=click.Path(path_type=Path, readable=False))
+_JOURNAL = click.argument("journal", type=click.Path(path_type=Path, readable=False))
+_ARCHIVES = click.option(
+    "--archive",
+    multiple=True,
+    expose_value=False,
+    callback=with_archives,
+    type=click.Path(path_type=Path, readable=False),
+    help="An archive of the journal, for what was moved to it; again for more.",
+)
+
+
+def JOURNAL(body: Callable[..., Exit]) -> Callable[..., Exit]:  # noqa: N802 -- a decorator, like click's
+    """Gives a command the journal that it is about, and archives to read beside it."""
+    return _JOURNAL(_ARCHIVES(body))
 
 
 # ---- runs
@@ -94,7 +107,8 @@ async def _list_runs(output: Output, journal: Journal, chosen: Chosen, label: st
 async def _row(journal: Journal, head: StreamHead) -> _Row:
     first = await record_at(journal, head, 1)
     event = event_of(journal, first)
-    return _Row(head, event.agent if isinstance(event, RunSubmitted) else "?", first.recorded_at)
+    unknown = "[archived]" if isinstance(first, Archived) else "?"
+    return _Row(head, event.agent if isinstance(event, RunSubmitted) else unknown, first.recorded_at)
 
 
 def _print_rows(output: Output, rows: list[_Row], *, nested: bool) -> None:
@@ -200,7 +214,9 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
         line = narrator.tell(record, event)
         if before is not None and story.state is not None and without_effect(before, story.state, event):
             line = in_vain(line)
-        story.lines.append(Told(record.recorded_at, line))
+        # One line stands for all that lie in an archive.
+        if not (isinstance(record, Archived) and record.version > 1):
+            story.lines.append(Told(record.recorded_at, line))
     if not story.lines:
         raise UnknownRun(f"there is no run {name} in this journal")
     return story

@@ -17,21 +17,12 @@ from trouper.audit.replaying import replay_opened
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, opened_to_read
+from trouper.cli.journals import find_run, given_archives, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
 
 _CALLS: Final = 4
-
-ARCHIVES = click.option(
-    "--archive",
-    "archives",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="An archive of the journal's, whose records are read, too; may be repeated.",
-)
 
 
 @define
@@ -47,12 +38,9 @@ class _Total:
 @command
 @JOURNAL
 @click.argument("run_id", metavar="[RUN]", required=False)
-@ARCHIVES
 @click.option("--jobs", type=click.IntRange(min=1), help="How many processes work; by default as many as cores.")
 @click.option("--full", is_flag=True, help="Shorten nothing.")
-def replay(
-    output: Output, /, journal: Path, *, run_id: str | None, archives: Sequence[Path], jobs: int | None, full: bool
-) -> Exit:
+def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | None, full: bool) -> Exit:
     """Check that the rules would take the recorded steps, of one run or of all.
 
     Folds the run again, or the whole journal where none is named, and looks whether what it started from is what it
@@ -65,7 +53,7 @@ def replay(
             run = None if run_id is None else await find_run(opened_journal, run_id)
             with progress(output, "replaying") as told:
                 async with aclosing(
-                    replay_opened(opened_journal, run, archives=archives, jobs=jobs, progress=told)
+                    replay_opened(opened_journal, run, archives=given_archives(), jobs=jobs, progress=told)
                 ) as results:
                     async for each in results:
                         _tell(output, each, total, limit)

@@ -14,10 +14,9 @@ from trouper.audit.refold import Files, open_beside
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
-from trouper.cli.journals import opened_to_read
+from trouper.cli.journals import given_archives, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
-from trouper.cli.replaying import ARCHIVES
 from trouper.narration.plain import fields
 from trouper.narration.spending import money
 from trouper.narration.text import count, name_text
@@ -45,10 +44,7 @@ def _day(_context: click.Context, _parameter: click.Parameter, given: str | None
 )
 @click.option("--since", metavar="DAY", callback=_day, help="From this day on (UTC), such as 2026-11-01.")
 @click.option("--until", metavar="DAY", callback=_day, help="Up to this day, which counts.")
-@ARCHIVES
-def spend(
-    output: Output, /, journal: Path, *, ways: Sequence[By], since: str, until: str, archives: Sequence[Path]
-) -> Exit:
+def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, until: str) -> Exit:
     """Sum up what all runs have spent: calls, tokens and cost.
 
     Reads the whole journal, and writes nothing. What a sub-agent's run has spent counts for the sub-agent.
@@ -58,7 +54,7 @@ def spend(
     async def main() -> Exit:
         async with (
             opened_to_read(journal),
-            open_beside(Files(str(journal), [str(archive) for archive in archives])) as opened_journal,
+            open_beside(Files(str(journal), [str(archive) for archive in given_archives()])) as opened_journal,
             open_projection(opened_journal, SpendProjection(), in_memory=True) as projected,
         ):
             with progress(output, "adding up") as told:

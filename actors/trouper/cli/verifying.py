@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 import click
 
+from trouper.cli.archiving import verify_archive
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit, NotFoundError, UsageError
 from trouper.cli.command import command, run_async
@@ -19,6 +20,7 @@ from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
 from trouper_journal import Archived, Journal, JournalCorrupt, Problem, Record, SystemClock, Verification, leaf_digest
 from trouper_journal._workers import cores
+from trouper_journal.archive import is_archive
 from trouper_journal.proofs import Growth, Inclusion, leaf_parts, prove_growth, prove_inclusion
 from trouper_journal.signing import (
     CheckpointFile,
@@ -75,14 +77,18 @@ def verify(
     """Check every record against its digest and the Merkle tree. Exit code 1 if anything disagrees.
 
     With --pub, also against the checkpoints that were signed: whatever was changed since, cut off or replaced by
-    another history is found.
+    another history is found. An archive can be verified by itself, too; with --pub, against a checkpoint of the size
+    that its journal had when it was made.
     """
 
     async def main() -> Exit:
         async with opened_to_read(journal) as opened_journal:
             signed = signed_checkpoints(journal, checkpoints, pub, witnesses)
             with progress(output, "verifying") as told:
-                found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
+                if is_archive(journal):
+                    found = await verify_archive(journal, signed, told, quorum=quorum or 1)
+                else:
+                    found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
         if output.as_json:
             output.json({**_verification_json(found)})
         else:
@@ -150,7 +156,7 @@ def _print_verification(output: Output, found: Verification) -> None:
         output.result(
             styled(
                 f"{count(found.archived, 'record')} of them in archives: only that their digests are in the tree was "
-                "checked",
+                "checked; with --archive FILE they are, too",
                 "yellow",
             )
         )

@@ -24,6 +24,7 @@ from trouper.core.action_events import ApprovalExpired as ApprovalExpired
 from trouper.core.action_events import ApprovalRequested as ApprovalRequested
 from trouper.core.approvals import Asking as Asking
 from trouper.core.approvals import Grounds as Grounds
+from trouper.core.archive_events import ArchiveMade as ArchiveMade
 from trouper.core.base import Base as Base
 from trouper.core.base import HistoryRef as HistoryRef
 from trouper.core.budget_events import BudgetRaised as BudgetRaised
@@ -145,6 +146,7 @@ REGISTRY = EventRegistry(
         RuleAdded,
         RuleRevoked,
         RuleUsed,
+        ArchiveMade,
         RunWaiting,
         RunSucceeded,
         RunFailed,

@@ -12,6 +12,7 @@ from trouper.core.state import known
 from trouper.narration.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
 from trouper.narration.line import Line as Line
 from trouper.narration.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
+from trouper.narration.narrate_archives import ARCHIVE_SENTENCES
 from trouper.narration.narrate_children import CHILD_SENTENCES
 from trouper.narration.narrate_control import CONTROL_SENTENCES
 from trouper.narration.narrate_erasures import ERASURE_SENTENCES
@@ -86,7 +87,7 @@ class Narrator:
         if sentence is None and (further := _FURTHER.get(type(event))) is not None:
             line = further(event, self.limit)
         elif isinstance(record, Archived):
-            return Line(RUNTIME, f"[archived] to {clean(record.file)}", "dim")
+            return Line(RUNTIME, f"[archived] {clean(record.file)} has what is recorded here", "dim")
         elif sentence is None:
             return Line("?", f"{clean(record.type)} (schema {record.schema}, unknown to this release)", "dim")
         else:
@@ -390,4 +391,5 @@ _FURTHER: Mapping[type, Callable[..., Line]] = {
     **TOOL_SENTENCES,
     **BUDGET_SENTENCES,
     **APPROVAL_SENTENCES,
+    **ARCHIVE_SENTENCES,
 }

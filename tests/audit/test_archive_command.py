@@ -1,0 +1,324 @@
+"""Archiving from the command line: what may leave, what must stay, what is said with and without the archive."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+from jsonschema import Draft202012Validator
+from tests.audit.conftest import GOLDEN
+from tests.cli.program import called, complaint, objects, ok_called, one_object
+
+from trouper import REGISTRY
+from trouper.audit import record_schema
+from trouper.audit.archivable import Selection, choose
+from trouper.audit.archiving import ArchiveReport, archive_finished
+from trouper.runtime import Commands, Task
+from trouper_journal import Archived, Journal, JournalInUse, RecordArchived
+
+ENDED = "01KE0WF5X0B24APSY1FN5RVN72"
+FAILED = "01KE0WH0G06C71MTB3A2T0ARWT"
+DOUBTFUL = "01KE10FBF0GDK7EC1SZPXS2RYS"
+WAITING = "01KE109VP09DDVYANRQ40ECM0S"
+
+
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A journal with all that is over in an archive."""
+    folder = tmp_path_factory.mktemp("archived")
+    journal, archive = folder / "runs.db", folder / "runs.archive"
+    shutil.copy(GOLDEN / "runs-1.db", journal)
+    ok_called("archive", journal, "--to", archive, "--before", "2100-01-01", "--as", "maria", "--reason", "year's end")
+    return journal, archive
+
+
+def test_all_that_is_over_leaves_and_what_must_stay_is_named(golden_runs: Path) -> None:
+    archive = golden_runs.with_suffix(".archive")
+    before = one_object(ok_called("verify", golden_runs, "--json"))
+    done = called("archive", golden_runs, "--to", archive, "--before", "2100-01-01", "--json")
+    assert done.returncode == 0, done.stderr
+    told = one_object(done.stdout)
+    assert told["records"] == told["moved"] == 894
+    assert cast("int", told["bytes_after"]) < cast("int", told["bytes_before"])
+    assert told["refused"] == [
+        {
+            "stream": f"run/{DOUBTFUL}",
+            "reason": f"run {DOUBTFUL} has a call in doubt: settle it first (trouper resolve)",
+        }
+    ]
+    after = one_object(ok_called("verify", golden_runs, "--json"))
+    assert (after["ok"], after["archived"], after["records"]) == (True, 894, cast("int", before["records"]) + 1)
+    assert one_object(ok_called("verify", archive, "--json"))["root"] == told["root"] == before["root"]
+    assert one_object(ok_called("verify", golden_runs, "--archive", archive, "--json"))["archived"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--run", WAITING], "is not over (awaiting_approval)"),
+        (["--run", DOUBTFUL], "has a call in doubt"),
+        (["--run", "01KE11CZPRS32WXJ42A5HXRW03~0.0"], "is part of run 01KE11CZPRS32WXJ42A5HXRW03"),
+        (["--run", "01KE0VS6S0HPBK82AEMSX9CH5Z"], "is a turn of session cust-1"),
+        (["--session", "cust-3"], "is not over"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_named_and_must_stay_is_refused_and_nothing_done(
+    given: list[str], says: str, golden_runs: Path
+) -> None:
+    archive = golden_runs.with_suffix(".archive")
+    done = called("archive", golden_runs, "--to", archive, *given)
+    assert done.returncode == 4
+    assert says in complaint(done)
+    assert not archive.exists()
+    assert one_object(ok_called("verify", golden_runs, "--json"))["archived"] == 0
+
+
+def test_bad_use(golden_runs: Path) -> None:
+    archive = golden_runs.with_suffix(".archive")
+    assert called("archive", golden_runs, "--to", archive).returncode == 2
+    assert called("archive", golden_runs, "--to", archive, "--before", "soon").returncode == 2
+    assert called("archive", golden_runs, "--to", archive, "--run", "nobody").returncode == 3
+    assert called("archive", golden_runs, "--to", archive, "--session", "nobody").returncode == 3
+    archive.write_bytes(b"something else")
+    done = called("archive", golden_runs, "--to", archive, "--before", "2100-01-01")
+    assert done.returncode == 5
+    assert archive.read_bytes() == b"something else"
+
+
+def test_nothing_to_archive_is_no_error_and_makes_no_file(golden_runs: Path) -> None:
+    archive = golden_runs.with_suffix(".archive")
+    assert "nothing is finished" in ok_called("archive", golden_runs, "--to", archive, "--before", "2000-01-01")
+    assert (
+        one_object(ok_called("archive", golden_runs, "--to", archive, "--before", "2000-01-01", "--json"))["moved"] == 0
+    )
+    assert not archive.exists()
+
+
+def test_given_again_it_finishes_what_was_begun(archived: tuple[Path, Path]) -> None:
+    journal, archive = archived
+    told = one_object(ok_called("archive", journal, "--to", archive, "--before", "2100-01-01", "--json"))
+    assert (told["resumed"], told["moved"], told["records"]) == (True, 0, 894)
+    lines = objects(ok_called("tail", journal, "--no-follow", "-n", "1000000", "--json"))
+    assert [line["type"] for line in lines].count("archive.made") == 1
+
+
+def test_who_archived_what_is_recorded(archived: tuple[Path, Path]) -> None:
+    told = ok_called("tail", archived[0], "--no-follow", "-n", "1")
+    assert "archives 894 records of 80 streams to runs.archive" in told
+    assert "maria" in told
+    assert "year's end" in told
+
+
+def test_what_looks_says_what_is_archived_and_reads_it_with_the_archive(archived: tuple[Path, Path]) -> None:
+    journal, archive = archived
+    beside = ("--archive", archive)
+    assert "[archived] runs.archive has what is recorded here" in ok_called("show", journal, ENDED)
+    whole = ok_called("show", GOLDEN / "runs-1.db", ENDED)
+    assert ok_called("show", journal, ENDED, *beside) == whole
+    assert ok_called("show", archive, ENDED) == whole
+    assert one_object(ok_called("show", journal, ENDED, "--json"))["run"] == ENDED
+    listed = {line["run"]: line["agent"] for line in objects(ok_called("runs", journal, "-n", "0", "--json", *beside))}
+    assert listed[ENDED] == "desk"
+    assert "[archived]" in ok_called("runs", journal, "-n", "0")
+    assert "was archived to runs.archive" in complaint(called("sessions", journal, "cust-1"))
+    assert "5 turns" in ok_called("sessions", journal, "cust-1", *beside)
+    assert "was archived to runs.archive" in complaint(called("why", journal, f"{ENDED}/0.0"))
+    assert ok_called("why", journal, ENDED, "--json", *beside) == ok_called(
+        "why", GOLDEN / "runs-1.db", ENDED, "--json"
+    )
+    assert "894 records not counted: archived" in called("spend", journal).stderr
+    assert ok_called("spend", journal, *beside) == ok_called("spend", GOLDEN / "runs-1.db")
+    ok_called("doctor", journal)
+    ok_called("doctor", journal, *beside)
+
+
+def test_replay_passes_over_what_is_archived_and_replays_it_with_the_archive(archived: tuple[Path, Path]) -> None:
+    journal, archive = archived
+    assert "78 runs not compared: archived" in ok_called("replay", journal)
+    assert "1 run not compared: archived" in ok_called("replay", journal, ENDED)
+    assert "88 runs with" in ok_called("replay", journal, "--archive", archive)
+    assert ok_called("replay", archive).startswith("78 runs with")
+
+
+def test_exports_say_what_is_archived_and_hold_it_with_the_archive(archived: tuple[Path, Path], tmp_path: Path) -> None:
+    journal, archive = archived
+    validator = Draft202012Validator(record_schema())
+    without = objects(ok_called("export", journal, "--run", ENDED))
+    assert [error.message for line in without for error in validator.iter_errors(line)] == []
+    assert {line.get("archived") for line in without if line["stream"] == f"run/{ENDED}"} == {"runs.archive"}
+    whole = ok_called("export", GOLDEN / "runs-1.db", "--run", ENDED, "--raw")
+    assert ok_called("export", journal, "--run", ENDED, "--raw", "--archive", archive) == whole
+    page, other = tmp_path / "1.html", tmp_path / "2.html"
+    ok_called("export", journal, "--run", ENDED, "--format", "html", "--out", page)
+    assert "[archived]" in page.read_text()
+    ok_called("export", journal, "--run", ENDED, "--format", "html", "--out", other, "--archive", archive)
+    assert "[archived]" not in other.read_text()
+
+
+def test_a_bundle_of_what_is_archived_needs_the_archive_and_then_proves_it(golden_runs: Path, tmp_path: Path) -> None:
+    archive, bundle, key = golden_runs.with_suffix(".archive"), tmp_path / "evidence.zip", tmp_path / "log.key"
+    ok_called("archive", golden_runs, "--to", archive, "--run", ENDED)
+    ok_called("keygen", key, "--name", "example.com/log")
+    ok_called("checkpoint", golden_runs, "--key", key)
+    given: list[str | Path] = [
+        "export",
+        golden_runs,
+        "--run",
+        ENDED,
+        "--format",
+        "bundle",
+        "--out",
+        bundle,
+        "--pub",
+        tmp_path / "log.key.pub",
+    ]
+    refused = called(*given)
+    assert "was archived to runs.archive" in complaint(refused)
+    assert not bundle.exists()
+    ok_called(*given, "--archive", archive)
+    verifier = tmp_path / "verify.py"
+    with zipfile.ZipFile(bundle) as opened:
+        verifier.write_bytes(opened.read("verify.py"))
+    done = subprocess.run([sys.executable, "-I", verifier, bundle], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "each of them in the tree over" in done.stdout
+
+
+def test_nothing_can_be_done_to_what_is_archived(archived: tuple[Path, Path]) -> None:
+    journal, archive = archived
+    assert "was archived to" in complaint(called("resume", journal, FAILED, "--as", "maria"))
+    done = called("resume", journal, FAILED, "--as", "maria", "--archive", archive)
+    assert done.returncode == 2
+    assert "--archive is for looking" in complaint(done)
+
+
+def test_a_foreign_or_missing_archive_is_refused(archived: tuple[Path, Path], tmp_path: Path) -> None:
+    trio.run(make_journal, other := tmp_path / "other.db")
+    done = called("verify", other, "--archive", archived[1])
+    assert done.returncode == 4
+    assert "another journal" in complaint(done)
+    assert called("verify", archived[0], "--archive", tmp_path / "none").returncode == 3
+    assert called("verify", archived[0], "--archive", other).returncode == 5
+
+
+def test_a_damaged_archive_is_bad_and_says_where(archived: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copy(archived[1], damaged := tmp_path / "damaged.archive")
+    content = damaged.read_bytes()
+    at = content.index(b"Sorry.")
+    damaged.write_bytes(content[:at] + b"Sorrx." + content[at + 6 :])
+    done = called("verify", damaged)
+    assert done.returncode == 1
+    assert "the stored bytes do not have the recorded digest" in done.stdout
+    assert called("verify", archived[0], "--archive", damaged).returncode == 1
+
+
+async def make_journal(path: Path) -> None:
+    async with Journal.open(path):
+        pass
+
+
+async def archive(path: Path, selection: Selection) -> ArchiveReport:
+    async with Journal.open(path, registry=REGISTRY) as journal:
+        return await archive_finished(journal, path.with_suffix(".archive"), selection)
+
+
+async def test_it_is_refused_while_somebody_drives(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as other, other.drive("a daemon"):
+        with pytest.raises(JournalInUse):
+            await archive(golden_runs, Selection(runs=(ENDED,)))
+
+
+async def test_what_a_fork_starts_from_leaves_with_it_or_not_at_all(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        everything = await choose(journal, Selection(before=2**62))
+        forks = {}
+        async for record in journal.read_all():
+            if record.type == "run.submitted":
+                event = journal.registry.decode(record)
+                fork = getattr(event, "fork", None)
+                if fork is not None and fork.run:
+                    forks[record.stream.removeprefix("run/")] = fork.run
+        over = {unit[0].removeprefix("run/") for unit in everything.units}
+        origin = next(origin for origin in forks.values() if origin in over)
+        alone = await choose(journal, Selection(runs=(origin,)))
+        assert [each.name for each in alone.refused] == [f"run/{origin}"]
+        assert "archive both, or neither" in alone.refused[0].reason
+        family = tuple(fork for fork, of in forks.items() if of == origin)
+        both = await choose(journal, Selection(runs=(origin, *family)))
+        assert not both.refused
+        assert {f"run/{origin}", *(f"run/{fork}" for fork in family)} <= both.streams
+
+
+async def test_sub_agents_and_turns_leave_with_theirs(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        found = await choose(journal, Selection(before=2**62))
+        for unit in found.units:
+            kinds = {name.partition("/")[0] for name in unit}
+            roots = {name.partition("~")[0] for name in unit if name.startswith("run/")}
+            assert len(roots) == 1 or "session" in kinds
+        assert any("~" in name for name in found.streams)
+        (session,) = [unit for unit in found.units if "session/cust-1" in unit]
+        assert len([name for name in session if name.startswith("run/") and "~" not in name]) == 5
+
+
+async def test_a_command_id_still_finds_its_run(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        keys = [record.key async for record in journal.read(f"run/{ENDED}")]
+    await archive(golden_runs, Selection(runs=(ENDED,)))
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        assert keys[0] is not None
+        found = await journal.find(keys[0])
+        assert found is not None
+        assert {record.stream for record in found.records} == {f"run/{ENDED}"}
+        assert all(isinstance(record, Archived) for record in found.records)
+
+
+async def test_an_archived_session_takes_no_more_messages(golden_runs: Path) -> None:
+    await archive(golden_runs, Selection(sessions=("cust-1",)))
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        with pytest.raises(RecordArchived, match=r"session/cust-1 was archived to runs\.archive"):
+            await Commands(journal).send("cust-1", Task("talker", "Hello"), None)
+        assert (await journal.verify()).ok
+
+
+def test_killed_while_it_deletes_nothing_is_lost(golden_runs: Path) -> None:
+    """That it is so at every step, the journal's own test shows; here the whole command is killed, and given again."""
+    archive = golden_runs.with_suffix(".archive")
+    before = ok_called("export", golden_runs, "--raw").splitlines()
+    script = (
+        "import os, signal, sys; import trouper_journal._archive_move as move; from trouper.cli import main\n"
+        "def kill(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "move._Mover._move_unit, real = (lambda *given: (real(*given), kill())), move._Mover._move_unit\n"
+        "main(sys.argv[1:])"
+    )
+    given = ["archive", str(golden_runs), "--to", str(archive), "--before", "2100-01-01"]
+    done = subprocess.run([sys.executable, "-c", script, *given], capture_output=True, env=dict(os.environ))
+    assert done.returncode == -signal.SIGKILL
+    assert one_object(ok_called("verify", golden_runs, "--json"))["archived"] == 0
+    told = one_object(ok_called(*given, "--json"))
+    assert (told["resumed"], told["moved"]) == (True, 894)
+    after = ok_called("export", golden_runs, "--raw", "--archive", archive).splitlines()
+    assert after[: len(before)] == before
+    assert json.loads(after[-1])["type"] == "archive.made"
+
+
+def test_an_archive_matches_the_checkpoint_of_its_size(golden_runs: Path, tmp_path: Path) -> None:
+    archive, key = golden_runs.with_suffix(".archive"), tmp_path / "log.key"
+    pub = tmp_path / "log.key.pub"
+    ok_called("keygen", key, "--name", "example.com/log")
+    ok_called("checkpoint", golden_runs, "--key", key)
+    ok_called("archive", golden_runs, "--to", archive, "--run", ENDED)
+    checkpoints = golden_runs.with_name(f"{golden_runs.name}.checkpoints")
+    told = one_object(ok_called("verify", archive, "--pub", pub, "--checkpoint", checkpoints, "--json"))
+    assert told["grade"] == "matches checkpoint"
+    assert one_object(ok_called("verify", golden_runs, "--pub", pub, "--json"))["grade"] == "matches checkpoint"
