@@ -107,3 +107,19 @@ def test_run_seals_where_it_is_given_keys(tmp_path: Path) -> None:
     assert SECRET in ok_called("run", f"{agents}:desk", SECRET, "--journal", path, *keys)
     assert SECRET.encode() not in path.read_bytes()
     assert SECRET in ok_called("tail", path, "--no-follow", "-n", "100")
+
+
+def test_an_answer_that_cannot_be_read_is_not_shown_as_an_empty_one(sealed: tuple[Path, list[str], str]) -> None:
+    path, _, other = sealed
+    ok_called("erase", path, "--run", other, "--reason", "x")
+    assert ok_called("show", path, other).rstrip().endswith("[erased]")
+    assert one_object(ok_called("show", path, other, "--json"))["output"] == {"$erased": True}
+
+
+def test_doctor_looks_into_sealed_content_where_it_has_the_keys(
+    sealed: tuple[Path, list[str], str], tmp_path: Path
+) -> None:
+    path, _, _ = sealed
+    assert "sealed" not in called("doctor", path).stdout
+    Path(f"{path}.keys").rename(tmp_path / "away")
+    assert "are sealed and were not looked through" in called("doctor", path).stdout

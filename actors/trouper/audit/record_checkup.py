@@ -10,7 +10,8 @@ from attrs import define, field
 from trouper.audit.findings import Finding, Findings
 from trouper.audit.secret_patterns import find_secrets
 from trouper.core.run_events import DefinitionRecorded
-from trouper_journal import EventRegistry, JournalCorrupt, Record, UnknownEvent, UnregisteredEvent
+from trouper_journal import EventRegistry, JournalCorrupt, Opened, Record, UnknownEvent, UnregisteredEvent
+from trouper_journal.sealing import references_of
 
 _SECOND: Final = 1_000_000_000
 _JUMP: Final = _SECOND
@@ -48,7 +49,7 @@ class RecordCheckup:
         self.records += 1
         if not _has_its_types(record):
             return  # which is a finding of the verification
-        self.sealed += record.key_id is not None
+        self.sealed += record.key_id is not None and not isinstance(record.opened, Opened)
         self._check_clock(record)
         self._check_secrets(record)
         self._check_known(record)
@@ -83,9 +84,13 @@ class RecordCheckup:
         self._last = record.recorded_at
 
     def _check_secrets(self, record: Record) -> None:
-        parts = {"meta": record.meta, "facts": record.facts, "content": b"" if record.key_id else record.content}
+        content, values = record.content, record.values
+        if record.key_id is not None:
+            content, values = b"", self._sealed_values(record)
+            if isinstance(record.opened, Opened):
+                content, values = record.opened.content, {**values, **record.opened.values}
+        parts = {"meta": record.meta, "facts": record.facts, "content": content}
         found = {(sighting, where) for where, data in parts.items() for sighting in find_secrets(data)}
-        values: Mapping[bytes, bytes] = record.values
         for digest, data in values.items():
             if digest not in self.values:
                 self.values.add(digest)
@@ -103,6 +108,13 @@ class RecordCheckup:
                     record.position,
                 )
             )
+
+    def _sealed_values(self, record: Record) -> Mapping[bytes, bytes]:
+        """The large values that a sealed record refers to; what they say cannot be looked into without its key."""
+        try:
+            return {reference.digest: b"" for reference in references_of(record)}
+        except JournalCorrupt:
+            return {}  # which the check of all digests tells
 
     def _check_known(self, record: Record) -> None:
         try:

@@ -12,6 +12,7 @@ from trouper.audit.report_parts import (
     clock,
     content_block,
     day,
+    erased,
     facts,
     length,
     number,
@@ -132,6 +133,8 @@ def outcome_panels(run: RunStory) -> Iterator[Markup]:
 
 
 def _answer(state: RunState) -> Markup:
+    if state.erased and state.output is not None:
+        return el("p", erased())
     if state.answer.verdict == "accepted":
         return value_block(state.answer.value)
     return spoken(state.output or "(nothing)")

@@ -15,7 +15,7 @@ import attrs
 from trouper.core.events import Principal
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
-from trouper_journal import Erased, Record, unpack_map
+from trouper_journal import ERASED, Erased, Record, unpack_map
 
 Json: TypeAlias = Mapping[str, object]
 
@@ -127,9 +127,17 @@ def action_json(state: RunState, action: Action) -> dict[str, object]:
 
 def answer_text(state: RunState) -> str | None:
     """A run's answer for people: a structured output as JSON over several lines; None unless it succeeded."""
+    if state.erased and state.output is not None:
+        return "[erased]"
     if state.answer.verdict != "accepted" or state.output is None:
         return state.output
     return json.dumps(plain(state.answer.value), indent=2, ensure_ascii=False)
+
+
+def _output_json(state: RunState) -> object:
+    if state.erased and state.output is not None:
+        return plain(ERASED)
+    return plain(state.answer.value) if state.answer.verdict == "accepted" and state.output else state.output
 
 
 def state_json(state: RunState) -> dict[str, object]:
@@ -140,7 +148,7 @@ def state_json(state: RunState) -> dict[str, object]:
         "path": list(state.path),
         "label": status(state).label,
         "asked_by": principal_json(state.by),
-        "output": plain(state.answer.value) if state.answer.verdict == "accepted" and state.output else state.output,
+        "output": _output_json(state),
         "failure": state.failure,
         "message": state.failure_message or None,
         "steps": state.steps,
