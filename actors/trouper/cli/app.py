@@ -4,34 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
 from typing import Final
 
 import click
 
-from trouper.cli.archiving import archive
 from trouper.cli.codes import Exit
-from trouper.cli.completing import completion
-from trouper.cli.copying import backup
-from trouper.cli.deciding import approve, cancel, deny, resolve, resume
-from trouper.cli.demo import demo
-from trouper.cli.doctoring import doctor
-from trouper.cli.driving import run
-from trouper.cli.erasing import erase, keys
-from trouper.cli.explaining import diff, why
-from trouper.cli.exporting import export
-from trouper.cli.json_schemas import schema
-from trouper.cli.looking import runs, show, tail
 from trouper.cli.output import Output
-from trouper.cli.raising import raise_limit
-from trouper.cli.replaying import replay
-from trouper.cli.rules import rules
-from trouper.cli.signing import checkpoint, keygen
-from trouper.cli.spend import spend
-from trouper.cli.steering import extend, pause, steer
-from trouper.cli.talking import send, sessions
-from trouper.cli.verifying import prove, verify
-from trouper.cli.waiting import approvals
 
 _EPILOG = """
 Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found problems); 2 used wrongly; 3 not found;
@@ -39,22 +19,51 @@ Exit codes: 0 done; 1 what was asked about is bad (a run failed, verify found pr
 """
 
 
-_COMMANDS: Final[Sequence[click.Command]] = [
+_MODULES: Final[Mapping[str, str]] = {
     # to ask
-    demo, run, send,
+    "demo": "demo", "run": "driving", "send": "talking",
     # to look
-    runs, sessions, show, why, diff, spend, tail, approvals,
+    "runs": "looking", "sessions": "talking", "show": "looking", "why": "explaining", "diff": "explaining",
+    "spend": "spend", "tail": "looking", "approvals": "waiting",
     # to decide
-    approve, deny, rules, resolve, steer, pause, resume, cancel, raise_limit, extend,
+    "approve": "deciding", "deny": "deciding", "rules": "rules", "resolve": "deciding", "steer": "steering",
+    "pause": "steering", "resume": "deciding", "cancel": "deciding", "raise-limit": "raising", "extend": "steering",
     # to check
-    verify, replay, doctor,
+    "verify": "verifying", "replay": "replaying", "doctor": "doctoring",
     # to hand on
-    export, archive, backup, keygen, checkpoint, prove,
+    "export": "exporting", "archive": "archiving", "backup": "copying", "keygen": "signing", "checkpoint": "signing",
+    "prove": "verifying",
     # to forget
-    erase, keys,
+    "erase": "erasing", "keys": "erasing",
     # for programs
-    schema, completion,
-]  # fmt: skip
+    "schema": "json_schemas", "completion": "completing",
+}  # fmt: skip
+"""Where each command is, in the order in which they are listed."""
+
+
+class _Commands(MutableMapping[str, click.Command]):
+    """Commands by name, each imported when it is first asked for: all of them were a third of the time to start."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._made:
+            made = getattr(import_module(f"trouper.cli.{_MODULES[name]}"), name.replace("-", "_"))
+            self._made[name] = made
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
 
 
 class _Ordered(click.Group):
@@ -70,7 +79,7 @@ class _Ordered(click.Group):
             formatter.write_dl([(name, each.get_short_help_str(1000)) for name, each in self.commands.items()])
 
 
-@click.group(cls=_Ordered, commands=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)
+@click.group(cls=_Ordered, commands=_Commands(), epilog=_EPILOG, invoke_without_command=True)
 @click.version_option(package_name="trouper")
 @click.pass_context
 def trouper(context: click.Context) -> None:
