@@ -27,7 +27,7 @@ from trouper.narration.text import call_text
 from trouper_journal import Erased
 
 _GATES: Mapping[str, str] = {
-    "free": "needs nobody",
+    "free": "no approval needed",
     "output": "hands in the output",
     "hook": "answered by a hook",
     "recorded": "answered from the record of the run it was forked from",
