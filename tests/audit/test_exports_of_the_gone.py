@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+import attrs
 import pytest
 from jsonschema import Draft202012Validator
 from tests.journal.notes import REGISTRY as NOTES
@@ -25,7 +27,7 @@ from trouper.audit import (
     write_report,
 )
 from trouper.errors import BundleError
-from trouper_journal import Domain, Journal, Write
+from trouper_journal import Domain, Journal, Write, leaf_digest
 from trouper_journal.archive import beside, move_to_archive, open_archive, write_archive
 from trouper_journal.sealing import KeyStore, MemoryKeyStore
 
@@ -87,3 +89,31 @@ async def test_an_archived_run_is_told_as_such_and_whole_with_its_archive(golden
             await write_bundle(journal, Subject("run", RUN), file, BundleOptions(0))
     assert "Both are known." in "".join(pieces)
     assert verify_bundle.check(verify_bundle.Bundle(out), None)["ok"] is True
+
+
+async def test_an_event_of_a_newer_release_is_named_and_the_rest_is_told(golden_runs: Path) -> None:
+    """The record is whole, with a digest that fits; only what it means is not known here."""
+    database = sqlite3.connect(golden_runs)
+    (journal_id,) = database.execute("SELECT id FROM journal").fetchone()
+    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    async with Journal.open(golden_runs, read_only=True) as journal:
+        (record,) = await journal.read_page(f"run/{RUN}", after=8, limit=1)
+    newer = attrs.evolve(record, type="action.foreseen", schema=3)
+    database.execute(
+        "UPDATE events SET type = ?, schema = ?, leaf = ? WHERE position = ?",
+        (newer.type, newer.schema, leaf_digest(journal_id, newer), newer.position),
+    )
+    database.commit()
+    database.close()
+    pieces: list[str] = []
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        await write_report(journal, Subject("run", RUN), pieces.append, ReportOptions(0))
+        lines: list[str] = []
+        await export_jsonl(journal, lines.append, Subject("run", RUN))
+    html = "".join(pieces)
+    assert "action.foreseen (schema 3, unknown to this release)" in html
+    assert "Not readable as a whole" in html
+    assert "are damaged" not in html
+    assert "It rains on Mondays." in html
+    assert '"type":"action.foreseen","schema":3' in "".join(lines)
