@@ -59,6 +59,7 @@ from trouper_journal._registry import EventRegistry as EventRegistry
 from trouper_journal._registry import EventSpec as EventSpec
 from trouper_journal._registry import event as event
 from trouper_journal._registry import fold as fold
+from trouper_journal._sealed import references_of as references_of
 from trouper_journal._shapes import ERASED as ERASED
 from trouper_journal._shapes import Content as Content
 from trouper_journal._shapes import Erased as Erased

@@ -238,6 +238,61 @@ async def test_a_stream_that_moved_on_is_not_erased(opener: Opener) -> None:
         assert await events_of(journal, "a") == [Noted(1, ERASED, ERASED), Noted(2, ERASED, ERASED)]
 
 
+STEPS = ["retire", "retired", "ordered", "destroy", "destroyed", "carried out"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_erasure_may_end_at_any_step_and_be_done_again(step: str, opener: Opener) -> None:
+    class PowerFailure(Exception):
+        pass
+
+    def reach(here: str) -> None:
+        if here == step:
+            raise PowerFailure
+
+    class Failing(MemoryKeyStore):
+        async def retire(self, journal: bytes, domain: str) -> Sequence[str]:
+            reach("retire")
+            found = await super().retire(journal, domain)
+            reach("retired")
+            return found
+
+        async def destroy(self, key_ids: Sequence[str]) -> Sequence[str]:
+            reach("destroy")
+            found = await super().destroy(key_ids)
+            reach("destroyed")
+            return found
+
+    def told(what: str, keys: Sequence[str]) -> Told:
+        reach(what)
+        return Told(what, tuple(keys))
+
+    async with opener(keys := Failing()) as journal:
+        await journal.commit([Write("a", [Noted(1, SECRET)], domain=ROOM)])
+        with pytest.raises(PowerFailure):
+            await destroy_keys(
+                journal,
+                ROOM.name,
+                ordered=lambda keys: told("ordered", keys),
+                carried_out=lambda keys: told("carried out", keys),
+                require={"a": 1},
+            )
+    gone, ended, step = step in STEPS[4:], step, "none"
+    async with opener(keys) as journal:
+        assert await events_of(journal, "a") == [Noted(1, ERASED, ERASED) if gone else Noted(1, SECRET)]
+        said = [each.what for each in await events_of(journal, ERASURES) if isinstance(each, Told)]
+        # Nothing is destroyed before it stands in the journal that it is going to be.
+        assert said == (["ordered"] if ended in STEPS[3:] else [])
+        # Nobody is kept from writing, and the next one makes an end of it.
+        await journal.commit([Write("a", [Noted(2, "late")], domain=ROOM)])
+        await erase(journal, ROOM.name)
+        assert await events_of(journal, "a") == [Noted(1, ERASED, ERASED), Noted(2, ERASED, ERASED)]
+        last = (await events_of(journal, ERASURES))[-1]
+        assert isinstance(last, Told)
+        assert last.what == "carried out"
+        assert (await journal.verify()).ok
+
+
 async def test_an_interrupted_erasure_is_completed_by_the_next(opener: Opener) -> None:
     class Failing(MemoryKeyStore):
         fails = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from trouper import (
     Judgement,
     Principal,
     Runtime,
+    Task,
     ToolContext,
     WhatIf,
     tool,
@@ -246,6 +247,37 @@ async def test_a_run_whose_history_is_lost_is_left(tmp_path: Path) -> None:
     async with house(tmp_path) as runtime:
         with pytest.raises(ContentWithheld, match=f"history of run {run}"):
             await runtime.run(fork.run).wait()
+
+
+async def test_a_sealed_session_is_not_continued_in_plain(tmp_path: Path) -> None:
+    async with house(tmp_path) as runtime:
+        first = await runtime.session("desk", "s1").send(f"Help {SECRET}")
+    async with journal_of(tmp_path, keys=False) as journal:
+        with pytest.raises(ContentWithheld, match="session s1"):
+            await Commands(journal).send("s1", Task("desk", f"More of {SECRET}"))
+        assert not await journal.head("run/other")
+    assert SECRET.encode() not in stored(tmp_path)
+    async with house(tmp_path) as runtime:
+        assert not (await runtime.commands.state(first.id)).erased
+
+
+async def test_an_erasure_that_was_cut_off_at_its_very_end_is_recorded_by_the_next(tmp_path: Path) -> None:
+    run = await finished(tmp_path)
+
+    class CutOff(FileKeyStore):
+        async def destroy(self, key_ids: Sequence[str]) -> Sequence[str]:
+            await super().destroy(key_ids)
+            raise KeyStoreError("the power is gone")
+
+    keys = CutOff(tmp_path / "a.keys")
+    async with Journal.open(tmp_path / "a.db", registry=REGISTRY, keys=keys) as journal:
+        with pytest.raises(KeyStoreError):
+            await erase_run(journal, run, by=MARIA, reason=None)
+    async with journal_of(tmp_path) as journal:
+        for _ in range(2):
+            assert (await erase_run(journal, run, by=MARIA, reason=None)).keys == ()
+        told = [journal.registry.decode(record) async for record in journal.read("system/erasures")]
+        assert [type(each) for each in told] == [ErasureOrdered, ErasureCarriedOut]
 
 
 async def test_what_was_written_in_plain_is_counted_and_stays(tmp_path: Path) -> None:

@@ -10,8 +10,15 @@ from attrs import define, field
 from trouper.audit.findings import Finding, Findings
 from trouper.audit.secret_patterns import find_secrets
 from trouper.core.run_events import DefinitionRecorded
-from trouper_journal import EventRegistry, JournalCorrupt, Opened, Record, UnknownEvent, UnregisteredEvent
-from trouper_journal.sealing import references_of
+from trouper_journal import (
+    EventRegistry,
+    JournalCorrupt,
+    Opened,
+    Record,
+    UnknownEvent,
+    UnregisteredEvent,
+    references_of,
+)
 
 _SECOND: Final = 1_000_000_000
 _JUMP: Final = _SECOND

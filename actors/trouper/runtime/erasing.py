@@ -106,9 +106,28 @@ async def _erase(
             )
         except VersionConflict:
             continue
+        if not keys:
+            await _complete(journal, domain)
         return Erasure(
             domain, tuple(found.runs), tuple(keys), found.records, found.plain, found.archived, tuple(found.copies)
         )
+
+
+async def _complete(journal: Journal, domain: str) -> None:
+    """Record that keys are destroyed whose erasure was cut off just before that was recorded."""
+    from trouper_journal.sealing import ERASURES
+
+    assert journal.keys is not None
+    gone = {entry.id for entry in await journal.keys.entries(journal.id, domain) if entry.state == "destroyed"}
+    untold: list[str] = []
+    async for record in journal.read(ERASURES):
+        event = journal.registry.decode(record)
+        if isinstance(event, ErasureOrdered) and event.domain == domain:
+            untold += [key for key in event.keys if key in gone and key not in untold]
+        elif isinstance(event, ErasureCarriedOut) and event.domain == domain:
+            untold = [key for key in untold if key not in event.keys]
+    if untold:
+        await journal.append(ERASURES, [ErasureCarriedOut(domain, tuple(untold))])
 
 
 def _ordered(domain: str, found: _Found, by: Principal, reason: str | None, names: Sequence[str]) -> ErasureOrdered:

@@ -92,8 +92,8 @@ async def send(
     while True:
         found = await standing_of(journal, session)
         version, standing, opened = _opened(session, task, found)
-        if standing.last is not None:
-            await _refuse_withheld(journal, session, standing.last.run)
+        if before := standing.active or (standing.last.run if standing.last is not None else ""):
+            await _refuse_withheld(journal, session, before)
         superseded = await _superseding(commands, standing, task) if supersede else ()
         place = ev.SessionTurn(session, standing.turns + 1, version + len(opened) + 1)
         submitted = _submitted(attrs.evolve(task, agent=standing.agent), messages, salt, place)

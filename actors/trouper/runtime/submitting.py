@@ -47,6 +47,7 @@ async def begin(office: Office, task: Task, command_id: str | None) -> Submissio
     journal = office.journal
     if task.base is not None:
         # At the door: a run with a history that does not exist could never be taken up.
+        await office.histories.pieces(task.base.refs, whole=True)
         await office.histories.pin(task.base)
     run = ulid(office.clock.now(), office.entropy)
     salt = office.entropy.token(SALT)
