@@ -130,6 +130,7 @@ def test_what_looks_says_what_is_archived_and_reads_it_with_the_archive(archived
     listed = {line["run"]: line["agent"] for line in objects(ok_called("runs", journal, "-n", "0", "--json", *beside))}
     assert listed[ENDED] == "desk"
     assert "[archived]" in ok_called("runs", journal, "-n", "0")
+    assert "2 sessions not shown: archived" in called("sessions", journal).stderr
     assert "was archived to runs.archive" in complaint(called("sessions", journal, "cust-1"))
     assert "5 turns" in ok_called("sessions", journal, "cust-1", *beside)
     assert "was archived to runs.archive" in complaint(called("why", journal, f"{ENDED}/0.0"))

@@ -49,7 +49,11 @@ def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:
 
 
 async def _list(output: Output, journal: Journal) -> None:
-    rows = [row async for head in journal.streams(prefix="session/") if (row := await _row(journal, head)) is not None]
+    found = [await _row(journal, head) async for head in journal.streams(prefix="session/")]
+    rows = [row for row in found if row is not None]
+    if len(found) > len(rows):
+        hidden = count(len(found) - len(rows), "session")
+        output.note(styled(f"{hidden} not shown: archived (--archive), or of a newer release", "yellow"))
     if output.as_json:
         for row in rows:
             output.json(
@@ -62,8 +66,10 @@ async def _list(output: Output, journal: Journal) -> None:
                 }
             )
         return
-    if not rows:
+    if not found:
         output.note(styled("no sessions yet", "dim"))
+        return
+    if not rows:
         return
     now = SystemClock().now()
     table = grid()
@@ -79,7 +85,7 @@ async def _list(output: Output, journal: Journal) -> None:
 
 
 async def _row(journal: Journal, head: StreamHead) -> _Row | None:
-    """A session by its last event; None where a newer release wrote that."""
+    """A session by its last event; None where a newer release wrote that, or it was archived."""
     record = await record_at(journal, head, head.version)
     standing = getattr(event_of(journal, record), "standing", None)
     if not isinstance(standing, Standing):
