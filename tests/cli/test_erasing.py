@@ -8,11 +8,17 @@ import pytest
 import trio
 from tests.cli.program import called, complaint, objects, ok_called, one_object
 
-from trouper import Agent, Runtime
-from trouper.testing import ScriptedModel
+from trouper import Agent, Runtime, tool
+from trouper.testing import ScriptedModel, call
 from trouper_journal.sealing import FileKeyStore
 
 SECRET = "Amelia Earhart"
+
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    """Pay somebody."""
+    return f"paid {to}"
 
 
 @pytest.fixture
@@ -123,3 +129,27 @@ def test_doctor_looks_into_sealed_content_where_it_has_the_keys(
     assert "sealed" not in called("doctor", path).stdout
     Path(f"{path}.keys").rename(tmp_path / "away")
     assert "are sealed and were not looked through" in called("doctor", path).stdout
+
+
+def test_nobody_is_asked_to_decide_on_what_they_cannot_see(tmp_path: Path) -> None:
+    path = tmp_path / "desk.db"
+
+    async def main() -> None:
+        agent = Agent("desk", "Help.", tools=[pay], model=ScriptedModel([call("pay", to=SECRET)]))
+        keys = FileKeyStore(tmp_path / "away")
+        async with Runtime.open(path, [agent], keys=keys) as runtime, runtime.journal.news() as news:
+            run = await runtime.submit("desk", SECRET)
+            while not (await runtime.commands.state(run.id)).awaiting:
+                await news.wait()
+
+    trio.run(main)
+    shown = ok_called("approvals", path)
+    assert "[erased]" in shown
+    assert "trouper approve" not in shown
+    shown = ok_called("approvals", path, "--keys", tmp_path / "away")
+    assert SECRET in shown
+    assert "trouper approve" in shown
+    (line,) = objects(ok_called("approvals", path, "--json"))
+    refused = called("approve", path, str(line["action"]))
+    assert refused.returncode == 4
+    assert "no key for it is at hand" in complaint(refused)

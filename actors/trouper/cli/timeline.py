@@ -19,7 +19,7 @@ from trouper.core.decide_budget import stalled
 from trouper.core.events import Principal
 from trouper.core.state import Action, RunState
 from trouper.core.status import status
-from trouper.narration.line import Line
+from trouper.narration.line import ERASED_TEXT, Line
 from trouper.narration.narrate_approvals import wanted_text
 from trouper.narration.plain import SECOND, answer_text, plain
 from trouper.narration.spending import spent_text
@@ -153,6 +153,10 @@ def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[
     asker = f", asked by {who(state.by)}" if state.by else ""
     callers = " > ".join(map(clean, state.path))
     yield styled(f"{callers}{asker}, wants to call {clean(action.tool)} ({action.effect.value}):", "yellow")
+    if state.erased:
+        # Nobody should decide on what they cannot see; the commands would refuse it, too.
+        yield _indented(styled(f"{ERASED_TEXT} Its arguments are sealed; --keys FILE names the keys to them.", "bold"))
+        return
     for name, value in (action.arguments or {}).items():
         shown = json.dumps(plain(value), ensure_ascii=False)
         yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
@@ -177,6 +181,10 @@ def _decider(state: RunState, action: Action) -> str:
 def doubt_to_settle(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
     """What is in doubt, and what to type once somebody has looked."""
     yield styled(f"Nobody knows whether {clean(action.tool)} took effect ({state.run}/{action.action}):", "yellow")
+    if state.erased:
+        # Nobody should decide on what they cannot see; the commands would refuse it, too.
+        yield _indented(styled(f"{ERASED_TEXT} Its arguments are sealed; --keys FILE names the keys to them.", "bold"))
+        return
     for name, value in (action.arguments or {}).items():
         shown = json.dumps(plain(value), ensure_ascii=False)
         yield _indented(styled(f"{clean(name)} = {clean(shown)}", "bold"))
