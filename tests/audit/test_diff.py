@@ -202,3 +202,12 @@ def test_what_cannot_be_compared_is_one_line(golden_runs: Path) -> None:
     done = called("diff", golden_runs, asked("drift"))
     assert (done.returncode, "is no fork" in complaint(done)) == (2, True)
     assert called("diff", golden_runs, asked("drift"), "nobody").returncode == 3
+
+
+async def test_runs_that_cannot_be_read_to_their_ends_are_not_called_the_same(golden_runs: Path) -> None:
+    run = asked("delegate")
+    newer = f"UPDATE events SET schema = 9 WHERE type = 'action.started' AND {OF_STREAM}"
+    assert tampered(golden_runs, newer, f"run/{run}")
+    found = await compared(golden_runs, run, run)
+    assert found.left.unread is not None
+    assert not found.same

@@ -118,7 +118,9 @@ class Comparison(Plain):
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """Whether both could be read to their ends, and nothing differs."""
+        if self.left.unread is not None or self.right.unread is not None:
+            return False
         kinds = {row.kind for row in self.messages} | {row.kind for row in self.calls}
         kinds |= {row.kind for row in self.hooks}
         return not (self.start or self.definition or self.end or self.spend) and kinds <= {"same"}
