@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from trouper_journal import _snapshots
+from trouper_journal._attached import original, with_values
 from trouper_journal._clock import Clock, SystemClock
 from trouper_journal._errors import JournalInUse, StorageReadOnly
 from trouper_journal._lock import DriverLock
@@ -23,7 +24,7 @@ from trouper_journal._records import Committed, Key, Record, StreamHead, Write
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail, original, with_values
+from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail
 from trouper_journal._values import Value
 from trouper_journal._verification import Verification
 from trouper_journal._verifying import verify

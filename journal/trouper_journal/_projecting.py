@@ -11,13 +11,14 @@ from typing import Final, TypeVar, final
 import trio
 
 from trouper_journal._archived import Archived
+from trouper_journal._attached import with_values
 from trouper_journal._errors import StorageReadOnly
 from trouper_journal._journal import Journal
 from trouper_journal._projection_tables import Mark, ProjectionTables
 from trouper_journal._projections import Cell, Entry, Projection, checked
 from trouper_journal._records import Record
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
-from trouper_journal._tail import PAGE, with_values
+from trouper_journal._tail import PAGE
 
 T = TypeVar("T")
 

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import attrs
 
 from trouper_journal._aead import KEY_SIZE, Cipher, SealBroken
+from trouper_journal._attached import original
 from trouper_journal._codec import SALT_SIZE, Encoded
 from trouper_journal._errors import IdempotencyConflict, JournalCorrupt, VersionConflict
 from trouper_journal._keystore import DataKey, KeyStore
@@ -33,7 +34,6 @@ from trouper_journal._sealed import (
     value_nonce,
 )
 from trouper_journal._store import Store
-from trouper_journal._tail import original
 from trouper_journal._values import Reference
 
 ERASURES: Final = "system/erasures"

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
-import attrs
 import trio
 
-from trouper_journal._archived import Archived
-from trouper_journal._codec import SALT_SIZE
-from trouper_journal._errors import JournalClosed, JournalCorrupt
+from trouper_journal._attached import Opener, with_values
+from trouper_journal._errors import JournalClosed
 from trouper_journal._news import Arrival, Inbox, NewsHub
-from trouper_journal._proposals import MAX_EVENTS
-from trouper_journal._records import Committed, KeyEntry, Record
+from trouper_journal._records import Record
 from trouper_journal._store import Store
-from trouper_journal._values import references
-
-if TYPE_CHECKING:
-    # Loaded by a journal that is opened with keys: most programs open none.
-    from trouper_journal._sealer import Sealer
 
 PAGE: Final = 256
 """Records in one read; a page is read in one short transaction, so that readers never hold the log back."""
@@ -69,7 +61,7 @@ class Records(Pages[Record]):
         self,
         store: Store,
         read: Callable[[Record | None], Awaitable[Sequence[Record]]],
-        sealer: Sealer | None = None,
+        sealer: Opener | None = None,
     ) -> None:
         super().__init__(read)
         self._store = store
@@ -95,7 +87,7 @@ class Tail:
     Cancelling ``__anext__`` loses nothing: the next call goes on where the last record was handed out.
     """
 
-    def __init__(self, store: Store, news: NewsHub, after: int, sealer: Sealer | None = None) -> None:
+    def __init__(self, store: Store, news: NewsHub, after: int, sealer: Opener | None = None) -> None:
         self._store = store
         self._sealer = sealer
         self._news = news
@@ -194,36 +186,3 @@ class Arrivals:
         if not self._entered:
             raise RuntimeError("arrivals are to be waited for inside of their `async with` block")
         return await self._hub.arrival(self._inbox)
-
-
-async def original(store: Store, entry: KeyEntry, sealer: Sealer | None = None) -> Committed:
-    """What was committed under a key.
-
-    Raises:
-        JournalCorrupt: The index of keys leads to other records.
-    """
-    count = entry.last - entry.first + 1
-    # No commit is as long as a damaged index may say.
-    records = await store.read_all(entry.first - 1, max(1, min(count, MAX_EVENTS)))
-    if len(records) != count or any(
-        record.key != entry.name and not isinstance(record, Archived) for record in records
-    ):
-        raise JournalCorrupt(f"the index of keys leads from {entry.name} to other records", entry.first)
-    return Committed(tuple([await with_values(store, record, sealer) for record in records]), repeated=True)
-
-
-async def with_values(store: Store, record: Record, sealer: Sealer | None = None) -> Record:
-    """The record with the large values that it refers to, and opened where it is sealed and there is a sealer.
-
-    Raises:
-        JournalCorrupt: Its content does not name them, they are not bytes, or it does not open; names the position.
-    """
-    if sealer is not None and record.key_id is not None:
-        return await sealer.opened(record)
-    if not record.large or record.key_id is not None:
-        return record
-    try:
-        digests = {reference.digest for reference in references(record.content[SALT_SIZE:])}
-        return attrs.evolve(record, values=await store.values(digests))
-    except JournalCorrupt as error:
-        raise JournalCorrupt(str(error), record.position) from None
