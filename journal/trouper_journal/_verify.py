@@ -200,7 +200,11 @@ class _Checker(Printable):
             page = [record for record in page if record.position <= upto]
             if not page:
                 break
+            before = self.position
             await self._check_page(page)
+            if self.position <= before:
+                # Rows of a damaged tree lead back, which was told: it must not be gone round in circles.
+                break
             if progress is not None:
                 progress(self.position, head.position)
 
