@@ -383,7 +383,7 @@ def test_a_gap_takes_few_nodes(chosen: set[int]) -> None:
 def test_killed_at_any_step_nothing_is_lost_and_the_same_command_goes_on(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     folder.mkdir()
-    program = [sys.executable, "-m", "tests.journal.kill_archiver", path, folder]
+    program = [sys.executable, "-m", "tests.journal.kill_archiver", str(path), str(folder)]
     done = subprocess.run(program, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50
