@@ -309,6 +309,26 @@ async def test_a_runtime_stops_though_a_callback_does_not_answer_and_it_is_asked
         assert desk.world.effects == ["add 1"]
 
 
+async def test_what_a_callback_says_of_being_stopped_is_no_verdict(tmp_path: Path) -> None:
+    asked = trio.Event()
+
+    async def hangs(_request: AuthorizeRequest) -> NoReturn:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            raise ConnectionError("gone") from None
+
+    async with office(tmp_path, SCRIPT, adder()) as desk:
+        async with desk.open(options=RuntimeOptions(drain=0.5, authorize=hangs)) as runtime:
+            run = await runtime.submit("desk", "add")
+            await asked.wait()
+        async with desk.open(options=RuntimeOptions(drain=0.5, authorize=deciding(True, []))) as runtime:
+            await runtime.run(run.id).wait()
+            assert await of(runtime.run(run.id), ActionDenied) == []
+        assert desk.world.effects == ["add 1"]
+
+
 async def test_a_callback_that_is_gone_after_a_restart_lets_nothing_run(tmp_path: Path) -> None:
     options = RuntimeOptions(drain=0.5, authorize=deciding(True, []))
     async with office(tmp_path, SCRIPT, adder(requires_approval=True)) as desk:

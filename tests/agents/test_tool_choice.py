@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 from tests.agents.odd import Sealed, foreign, leaks, mute
-from tests.agents.office import AnyTool, asks, of, office, pending, told, types
+from tests.agents.office import AnyTool, asks, happened, of, office, pending, told, types
 
 from trouper import (
     Agent,
@@ -28,7 +28,7 @@ from trouper import (
     ToolResult,
     tool,
 )
-from trouper.core.events import ActionPlanned, ModelRequested, RunSucceeded, ToolsBound
+from trouper.core.events import ActionPlanned, ModelRequested, RunHeard, RunSucceeded, ToolsBound
 from trouper.testing import ScriptedModel, call, calls
 from trouper.testing._answers import Answer
 from trouper.testing._scripted import Answer as ScriptAnswer
@@ -125,6 +125,26 @@ async def test_a_cancelled_run_does_not_wait_for_a_choice_of_tools(tmp_path: Pat
         with pytest.raises(RunCancelled):
             await run.wait()
         assert await of(run, ToolsBound) == await of(run, ModelRequested) == []
+
+
+async def test_tools_are_chosen_for_what_the_model_will_see(tmp_path: Path) -> None:
+    asked, go, seen_messages = trio.Event(), trio.Event(), list[int]()
+
+    async def bind(step: StepView) -> list[str]:
+        seen_messages.append(len(step.messages))
+        if len(seen_messages) == 1:
+            asked.set()
+            await go.wait()
+        return ["look"]
+
+    async with office(tmp_path, done=False) as place, place.open(agent("Done.", bind=bind)) as runtime:
+        run = await runtime.submit("desk", "go")
+        await asked.wait()
+        await runtime.steer(run.id, "use the other tool", by="maria")
+        await happened(runtime, run, RunHeard)
+        go.set()
+        await run.wait()
+        assert seen_messages[-1] == 2
 
 
 async def test_an_attempt_at_the_same_request_has_the_same_tools_also_after_a_restart(tmp_path: Path) -> None:

@@ -66,13 +66,18 @@ class Askings:
             case RunHook(point, subject):
                 messages = await whole_history(self._desk, state)
                 self._deliver(await HookCalls(point, subject, agent, state, self._desk.clock, messages).make())
-            case Authorize(name):
-                action = state.action(name)
-                assert action is not None
-                event = await CallPlanner(self._desk, agent).authorize(state, action)
-                self._deliver(Advised(step, event, action.digest))
-            case BindTools():
-                self._deliver(Advised(step, await choose_tools(self._desk, agent, state)))
+            case Authorize() | BindTools():
+                event = await self._advice(step, agent, state)
+                # Whoever is stopped may say anything by it: what was to be known is asked again.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                self._deliver(Advised(step, event, state))
+
+    async def _advice(self, step: Authorize | BindTools, agent: Agent, state: RunState) -> object:
+        if isinstance(step, BindTools):
+            return await choose_tools(self._desk, agent, state)
+        action = state.action(step.action)
+        assert action is not None
+        return await CallPlanner(self._desk, agent).authorize(state, action)
 
     def settle(self, outcome: Hooked | Advised) -> None:
         """What came of it was taken in."""

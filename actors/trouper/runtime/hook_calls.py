@@ -133,6 +133,8 @@ class HookCalls(Printable):
                 if inspect.isawaitable(asked):
                     asked = await cast("Awaitable[object]", asked)
             except Exception as error:
+                # What it says of being stopped is no failure of its own.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 raise HookError(f"it raised {described(error)}"[:2000]) from error
             except outcome_types() as error:
                 if is_fatal(error):

@@ -17,6 +17,7 @@ from trouper.core.conversation import Message, ToolSpec, Value
 from trouper.core.exchange import ModelConfig, ModelReply
 from trouper.core.hook_events import HookDone
 from trouper.core.hook_ops import Point
+from trouper.core.state import RunState
 from trouper.core.steps import Authorize, BindTools
 from trouper.kit import Request
 from trouper.tools import NO_STATE, FailureKind, Retry, Shown, Timer, Tool
@@ -267,12 +268,12 @@ class Advised(Plain):
     Attributes:
         step: What they were asked for.
         event: What is recorded of their answer.
-        digest: Digest of the call that they were asked about, where it was one.
+        about: The run as they were asked about it.
     """
 
     step: Authorize | BindTools
     event: object
-    digest: bytes | None = None
+    about: RunState
 
 
 Outcome: TypeAlias = Replied | Acted | Answered | Hooked | Advised

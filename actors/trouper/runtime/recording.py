@@ -48,10 +48,17 @@ def retry_at(now: int, attempt: int, asked: float | None, jitter: float) -> int:
     return now + int(max(wait, min(asked or 0.0, _LONGEST_ASKED)) * SECOND)
 
 
-def _still_asked(state: RunState, step: Authorize | BindTools, digest: bytes | None) -> bool:
-    """Whether the answer is to what the rules want to know now: a call may have become another one meanwhile."""
-    action = state.action(step.action) if isinstance(step, Authorize) else None
-    return step in decide(state) and (action is None or action.digest == digest)
+def _still_asked(state: RunState, step: Authorize | BindTools, about: RunState) -> bool:
+    """Whether the answer is to what the rules want to know now.
+
+    A call may have become another one meanwhile; and tools are chosen for what the model will see, and no less.
+    """
+    if step not in decide(state):
+        return False
+    if isinstance(step, BindTools):
+        return state.chain == about.chain and state.named == about.named
+    now, then = state.action(step.action), about.action(step.action)
+    return now is not None and then is not None and now.digest == then.digest
 
 
 def _no_price(agent: str, asked: str, answered: str | None) -> Price | None:  # noqa: ARG001
@@ -97,8 +104,8 @@ class Recorder:
                 yield from self._acted(state, outcome)
             case Answered():
                 yield from self._answered(state, outcome)
-            case Advised(step, event, digest):
-                if _still_asked(state, step, digest):
+            case Advised(step, event, about):
+                if _still_asked(state, step, about):
                     yield event
             case Hooked():
                 agent = state.agent
