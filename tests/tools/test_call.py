@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -166,6 +168,36 @@ async def test_what_must_end_the_process_does(
             async with trio.open_nursery() as nursery:
                 await call_tool(made, {}, context=context, secrets={}, host=attrs.evolve(host, nursery=nursery))
         assert caught.value.subgroup(error) is not None
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("raises", [None, CardDeclined, lambda: ExceptionGroup("one", [KeyError("a")])])
+async def test_what_a_call_held_is_free_when_it_is_over(
+    context: ToolContext, host: ToolHost, sync: bool, raises: Callable[[], Exception] | None
+) -> None:
+    def in_thread(_kept: object) -> None:
+        if raises is not None:
+            raise raises()
+
+    async def in_loop(_kept: object) -> None:
+        if raises is not None:
+            raise raises()
+
+    class Kept:
+        pass
+
+    made = tool(in_thread if sync else in_loop)
+    kept = Kept()
+    alive = weakref.ref(kept)
+    gc.collect()
+    gc.disable()
+    try:
+        await call_tool(made, {"_kept": kept}, context=context, secrets={}, host=host)
+        del kept
+        await wait_all_tasks_blocked()
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_failing_tool_leaves_its_siblings_alone(context: ToolContext, host: ToolHost) -> None:

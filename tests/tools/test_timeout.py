@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from trouper._clock import SystemClock
 from trouper.errors import ToolError
-from trouper.tools import Failed, Returned, Tool, ToolContext, ToolHost, ToolReturn, call_tool, tool
+from trouper.tools import Failed, Returned, Tool, ToolContext, ToolHost, ToolReturn, call_tool, tool, tool_attempt
 
 
 @attrs.define
@@ -277,6 +277,50 @@ async def test_a_call_that_is_cancelled_before_it_starts_runs_nothing(
     assert scope.cancelled_caught
     assert ran == []
     assert limiter.borrowed_tokens == 0
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("seconds", [None, 60])
+@pytest.mark.parametrize("sync", [False, True])
+async def test_an_abort_in_whatever_moment_of_a_beginning_is_heeded(
+    context: ToolContext,
+    host: ToolHost,
+    limiter: trio.CapacityLimiter,
+    late: LateNews,
+    sync: bool,
+    seconds: float | None,
+    narrow: bool,
+) -> None:
+    aborted = False
+    began: list[bool] = []
+
+    def in_thread() -> None:
+        began.append(aborted)
+
+    async def in_loop() -> None:
+        began.append(aborted)
+
+    made = tool(in_thread if sync else in_loop, timeout=seconds)
+    # Trio takes the tasks of one moment in any order: each moment is tried a few times.
+    for moments in list(range(8)) * 8:
+        outcomes: list[ToolReturn | None] = []
+        aborted, places = False, trio.CapacityLimiter(1) if narrow else None
+        began.clear()
+        async with trio.open_nursery() as nursery:
+            own = attrs.evolve(host, nursery=nursery, places=places)
+            attempt = tool_attempt(made, {}, context=context, secrets={}, host=own, done=outcomes.append)
+            nursery.start_soon(attempt.run)
+            for _ in range(moments):
+                await trio.lowlevel.checkpoint()
+            attempt.abort()
+            aborted = True
+        (outcome,) = outcomes
+        assert True not in began
+        if not began:
+            assert outcome == Failed("not_begun", "it was cancelled before it began")
+        assert limiter.borrowed_tokens == 0
+        assert places is None or places.borrowed_tokens == 0
+    assert late.outcomes == []
 
 
 async def test_a_shutdown_does_not_hang_on_a_thread_left_behind(

@@ -140,8 +140,6 @@ class Attempt(Generic[T]):
             with self._scope:
                 if outcome is None:
                     permit = await self._admitted()
-                    if self.seconds is not None:
-                        await self._watched(self.seconds, permit)
                     self._begun = True
                     self._scope.shield = True
                     self._adopt_context(self.host, self.seconds)
@@ -151,11 +149,9 @@ class Attempt(Generic[T]):
         except outcome_types() as error:
             if not self._begun:
                 raise
-            alive, rest = self._parted(error)
-            if rest is not None:
-                if is_fatal(rest):
-                    raise
-                outcome = failure(rest, self.redactor, self.retry_on)
+            outcome, alive = self._judged(error)
+            if alive is error:
+                raise
             if alive is not None:
                 raise alive from None
         finally:
@@ -178,23 +174,26 @@ class Attempt(Generic[T]):
         if self.host.places is not None:
             await self.host.places.acquire_on_behalf_of(self)
             self._placed = True
-        if self._in_loop:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            return None
-        permit = _Permit(self.host.limiter or trio.to_thread.current_default_thread_limiter(), self._thread_ended)
-        await permit.acquire()
-        return permit
-
-    async def _watched(self, seconds: float, permit: _Permit | None) -> None:
-        """Have the time begin to run before the tool does."""
-        self._ended, ready = trio.Event(), trio.Event()
-        self.host.nursery.start_soon(self._watch_time, self._ended, ready, seconds, name=f"time limit of {self.name}")
+        permit: _Permit | None = None
+        if not self._in_loop:
+            permit = _Permit(self.host.limiter or trio.to_thread.current_default_thread_limiter(), self._thread_ended)
+            await permit.acquire()
         try:
-            await ready.wait()
+            if self.seconds is not None:
+                await self._watched(self.seconds)
+            # What was waited for may have come, and the call have been cancelled, before this task went on.
+            await trio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             if permit is not None:
                 permit.release()
             raise
+        return permit
+
+    async def _watched(self, seconds: float) -> None:
+        """Have the time begin to run before the tool does."""
+        self._ended, ready = trio.Event(), trio.Event()
+        self.host.nursery.start_soon(self._watch_time, self._ended, ready, seconds, name=f"time limit of {self.name}")
+        await ready.wait()
 
     def _adopt_context(self, host: ToolHost, timeout: float | None) -> None:
         own = None if timeout is None else host.clock.now() + round(timeout * 1e9)
@@ -276,6 +275,10 @@ class Attempt(Generic[T]):
         return self._accepted(await result if inspect.isawaitable(result) else result)
 
     def _in_thread(self) -> None:
+        if self._cause == "cancelled":
+            # A thread takes a while to start.
+            self._from_thread = Failed("not_begun", NOT_BEGUN)
+            return
         try:
             result = self.target.call(self.context)
             if inspect.isawaitable(result):
@@ -313,6 +316,16 @@ class Attempt(Generic[T]):
             (self.late if self._left else self.done)(outcome)
         elif not over and not self._left:
             self.done(None)
+
+    def _judged(self, error: BaseException) -> tuple[Failed | None, BaseException | None]:
+        """The outcome that an exception stands for, and what of it must go on.
+
+        Not told apart where it is caught: a part that is kept there refers to itself by its traceback.
+        """
+        alive, rest = self._parted(error)
+        if rest is None:
+            return None, alive
+        return (None, error) if is_fatal(rest) else (failure(rest, self.redactor, self.retry_on), alive)
 
     def _parted(self, error: BaseException) -> tuple[BaseException | None, BaseException | None]:
         """What is the nursery's own cancellation, and what is the tool's doing.
