@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -147,9 +148,11 @@ async def test_a_model_that_sends_the_secrets_parameter_is_refused(tmp_path: Pat
         assert "token: " in str(told(desk.stub.requests[1].messages)[0])
 
 
-async def test_without_its_secret_a_tool_is_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [{}, {"crm/api-token": None}], ids=["none", "of a variable that is not set"])
+async def test_without_its_secret_a_tool_is_not_run(tmp_path: Path, known: dict[str, Any]) -> None:
     seen.clear()
-    async with office(tmp_path, [asks(("in_doubt", {"what": "text"})), "Done."], [in_doubt]) as desk:
+    script: list[Answer] = [asks(("in_doubt", {"what": "text"})), "Done."]
+    async with office(tmp_path, script, [in_doubt], secrets=known) as desk:
         async with desk.open() as runtime:
             await (await runtime.submit("desk", "Ask.")).wait()
         assert seen == []

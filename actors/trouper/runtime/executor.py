@@ -209,9 +209,11 @@ class Executor(Actor[ExecutorMessage]):
         found: dict[str, str] = {}
         for parameter, name in self._tool.options.secrets.items():
             try:
-                found[parameter] = self._secrets(name)
+                secret: object = self._secrets(name)
             except Exception:  # noqa: BLE001, S112 -- the source is the user's code; what it raised may quote the secret
                 continue
+            if isinstance(secret, str):
+                found[parameter] = secret
         return found
 
     async def _query(self, message: Query, context: ToolContext, secrets: Mapping[str, str]) -> Answered:
