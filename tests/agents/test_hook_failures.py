@@ -12,7 +12,7 @@ from tests.agents.hooking import After, AfterTool, Before, BeforeTool, Does, OnE
 from tests.agents.odd import Sealed, foreign, mute
 from tests.agents.office import asks, of, office, pending, until
 
-from trouper import AI, Agent, Human
+from trouper import AI, Agent, Human, tool
 from trouper.core.events import HookApplied
 from trouper.errors import ApprovalError, DefinitionError, ModelError, RunFailed
 from trouper.hooks import (
@@ -187,6 +187,37 @@ async def test_a_shutdown_does_not_wait_for_a_hook_and_it_is_called_anew(tmp_pat
         async with desk.open(agent) as runtime:
             assert (await runtime.run(run.id).wait()).output == "done"
         assert len(calls) == 2
+
+
+async def test_what_a_hook_says_of_being_stopped_is_no_failure(tmp_path: Path) -> None:
+    asked, go = trio.Event(), trio.Event()
+
+    @tool(effect="read_only")
+    async def look() -> str:
+        await go.wait()
+        return "seen"
+
+    class Breaks(Hook):
+        async def after_tool(self, view: View, call: Call, result: CallResult) -> None:
+            if asked.is_set():
+                return
+            asked.set()
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled:
+                raise ConnectionError("gone") from None
+            finally:
+                # The run goes on while the runtime stops, and hears what is said.
+                go.set()
+
+    script: list[Answered] = [asks(("look", {}), ("add", {"n": 1})), "done"]
+    async with office(tmp_path, script, lambda world: [look, world.adder()]) as desk:
+        agent = attrs.evolve(desk.agent(), hooks=[Breaks()])
+        async with desk.open(agent) as runtime:
+            run = await runtime.submit("desk", "go")
+            await asked.wait()
+        async with desk.open(agent) as runtime:
+            assert (await runtime.run(run.id).wait()).output == "done"
 
 
 async def test_hooks_that_change_while_a_run_waits_are_drift_and_nobody_is_left_to_wait_for(tmp_path: Path) -> None:

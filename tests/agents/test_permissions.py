@@ -309,20 +309,36 @@ async def test_a_runtime_stops_though_a_callback_does_not_answer_and_it_is_asked
         assert desk.world.effects == ["add 1"]
 
 
-async def test_what_a_callback_says_of_being_stopped_is_no_verdict(tmp_path: Path) -> None:
-    asked = trio.Event()
+@pytest.mark.parametrize("raises", [False, True])
+async def test_what_a_callback_says_of_being_stopped_is_no_verdict(tmp_path: Path, raises: bool) -> None:
+    asked, working, go = trio.Event(), trio.Event(), trio.Event()
 
-    async def hangs(_request: AuthorizeRequest) -> NoReturn:
+    @tool(effect="read_only")
+    async def look() -> str:
+        working.set()
+        await go.wait()
+        return "seen"
+
+    async def authorize(request: AuthorizeRequest) -> bool:
+        if request.tool == "look":
+            return True
         asked.set()
         try:
             await trio.sleep_forever()
         except trio.Cancelled:
-            raise ConnectionError("gone") from None
+            if raises:
+                raise ConnectionError("gone") from None
+            return False
+        finally:
+            # The run goes on while the runtime stops, and hears what is said.
+            go.set()
 
-    async with office(tmp_path, SCRIPT, adder()) as desk:
-        async with desk.open(options=RuntimeOptions(drain=0.5, authorize=hangs)) as runtime:
+    script: list[Answer] = [asks(("look", {}), ("add", {"n": 1})), "Done."]
+    async with office(tmp_path, script, lambda world: [look, world.adder()]) as desk:
+        async with desk.open(options=RuntimeOptions(drain=5, authorize=authorize)) as runtime:
             run = await runtime.submit("desk", "add")
             await asked.wait()
+            await working.wait()
         async with desk.open(options=RuntimeOptions(drain=0.5, authorize=deciding(True, []))) as runtime:
             await runtime.run(run.id).wait()
             assert await of(runtime.run(run.id), ActionDenied) == []
