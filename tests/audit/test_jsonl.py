@@ -54,7 +54,7 @@ async def test_the_whole_journal_is_every_record_in_order(golden_runs: Path) -> 
     lines = await exported(golden_runs)
     async with Journal.open(golden_runs) as journal:
         records = [record async for record in journal.read_all()]
-        assert {line["journal"] for line in lines} == {journal.id.hex()}
+        assert {line["journal_id"] for line in lines} == {journal.id.hex()}
     told = [(line["position"], line["stream"], line["version"], line["type"], line["leaf"]) for line in lines]
     assert told == [(each.position, each.stream, each.version, each.type, each.leaf.hex()) for each in records]
 

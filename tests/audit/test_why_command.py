@@ -157,7 +157,9 @@ def test_a_decision_that_does_not_count_is_called_that(golden_runs: Path) -> Non
     ok_called("export", golden_runs, "--run", run, "--format", "html", "--out", golden_runs.with_name("r.html"))
     page = golden_runs.with_name("r.html").read_text("utf-8")
     assert ("without effect: approves" in page, "approved by mallory" in page) == (True, False)
-    assert len(cast("list[int]", one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))["void"])) == 1
+    assert (
+        len(cast("list[int]", one_object(ok_called("why", golden_runs, f"{run}/0.0", "--json"))["void_decisions"])) == 1
+    )
 
 
 EVIL = "\x1b[2J\u202egpj\n# approved"

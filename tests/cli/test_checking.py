@@ -46,7 +46,7 @@ def test_replay_takes_the_recorded_steps_again(tmp_path: Path, journals: Journal
     run = journals.ended(journal := tmp_path / "j.db")
     found = one_object(ok("replay", journal, "--json"))
     assert (found["run"], found["ok"], found["problem"]) == (run, True, None)
-    expected = f"1 run with {found['events']} events replayed: the rules take the recorded steps\n"
+    expected = f"1 run with {found['records']} events replayed: the rules take the recorded steps\n"
     assert ok_called("replay", journal, run[:20]) == ok_called("replay", journal) == expected
     assert called("replay", journal, "ZZZ").returncode == 3
 

@@ -95,7 +95,7 @@ def test_the_master_key_is_rotated(sealed: tuple[Path, list[str], str], tmp_path
     path, _, other = sealed
     before = Path(f"{path}.keys.master").read_bytes()
     done = one_object(ok_called("keys", "rotate", f"{path}.keys", "--json"))
-    assert done["keys"] == 2
+    assert done["rewrapped"] == 2
     assert Path(f"{path}.keys.master").read_bytes() != before
     assert SECRET in ok_called("show", path, other)
     assert called("keys", "rotate", tmp_path / "nowhere").returncode == 3

@@ -45,7 +45,7 @@ def test_runs_lists_each_run_with_agent_status_age_and_events(journal: Path) -> 
 def test_runs_as_json_has_one_object_for_each_run(journal: Path) -> None:
     found = objects(ok_called("runs", journal, "--json"))
     assert [row["agent"] for row in found] == ["asker", "endless", "desk"]
-    assert all({"run", "label", "asked_at", "events", "position", "wake_at"} <= row.keys() for row in found)
+    assert all({"run", "label", "asked_at", "records", "position", "wake_at"} <= row.keys() for row in found)
 
 
 def test_runs_of_one_label(journal: Path) -> None:

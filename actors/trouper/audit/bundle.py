@@ -191,7 +191,7 @@ def _manifest(
 ) -> dict[str, object]:
     return {
         "bundle": FORM,
-        "journal": journal_id.hex(),
+        "journal_id": journal_id.hex(),
         "subject": {"kind": subject.kind, "name": subject.name},
         "made_at": moment(options.made_at),
         "records": len(proofs.paths),

@@ -78,7 +78,7 @@ def record_object(journal_id: bytes, record: Record, options: LineOptions = PLAI
     problem = damage_of(journal_id, record)
     line: dict[str, object] = {
         "form": FORM,
-        "journal": journal_id.hex(),
+        "journal_id": journal_id.hex(),
         "position": record.position,
         "stream": record.stream,
         "version": record.version,

@@ -36,7 +36,7 @@ _LIMIT = 1 << 31
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", re.ASCII)
 _NUMBERED = ("form", "position", "version", "schema")
 _FIELDS = {
-    "form", "journal", "position", "stream", "version", "type", "schema", "recorded_at", "key", "label", "wake_at",
+    "form", "journal_id", "position", "stream", "version", "type", "schema", "recorded_at", "key", "label", "wake_at",
     "key_id", "leaf", "meta", "facts", "content", "raw",
 }  # fmt: skip
 
@@ -190,7 +190,7 @@ def leaf_of(line: dict[str, Any], meta: bytes, facts: bytes, content: bytes) -> 
         ">BB16sQQqIBq",
         0,
         FORM,
-        bytes.fromhex(line["journal"]),
+        bytes.fromhex(line["journal_id"]),
         line["position"],
         line["version"],
         _nanoseconds(line["recorded_at"]),
@@ -441,7 +441,7 @@ def check(bundle: Bundle, pinned: str | None) -> dict[str, Any]:
         try:
             if line.keys() != _FIELDS or any(type(line[key]) is not int for key in _NUMBERED):
                 raise Bad("it has other fields than a record has, or a number that is none")
-            if line["journal"] != manifest["journal"] or line["form"] != FORM:
+            if line["journal_id"] != manifest["journal_id"] or line["form"] != FORM:
                 raise Bad("it is of another journal, or of an unknown form")
             if line["position"] <= position:
                 raise Bad("it does not stand behind the record before it")
@@ -463,7 +463,7 @@ def check(bundle: Bundle, pinned: str | None) -> dict[str, Any]:
     if paths:
         raise Bad(f"there are proofs for records that are not there: {sorted(paths)[:5]}")
     return {
-        "ok": True, "grade": grade, "journal": manifest["journal"], "subject": subject, "records": records,
+        "ok": True, "grade": grade, "journal_id": manifest["journal_id"], "subject": subject, "records": records,
         "streams": len(versions), "size": size, "root": root.hex(), "redacted": bool(manifest["redacted"]),
     }  # fmt: skip
 
@@ -516,7 +516,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(
             f"{found['grade']}\n{subject['kind']} {_clean(subject['name'])}: {found['records']} records in "
             f"{found['streams']} streams{', content withheld' if found['redacted'] else ''}, each of them in the tree "
-            f"over {found['size']} records\njournal {found['journal']}, root {found['root']}\n"
+            f"over {found['size']} records\njournal {found['journal_id']}, root {found['root']}\n"
             "proven is what stands in records.jsonl; report.html tells the same to people, and is not proven\n"
         )
     else:

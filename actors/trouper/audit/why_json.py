@@ -78,7 +78,7 @@ def request_json(request: Request) -> JsonObject:
     return {
         "attempt": request.attempt,
         "position": None if request.record is None else request.record.position,
-        "at": None if request.record is None else moment(request.record.recorded_at),
+        "requested_at": None if request.record is None else moment(request.record.recorded_at),
         "model": plain(request.model),
         "settings": plain(request.settings),
         "closing": request.closing,
@@ -114,7 +114,7 @@ def call_in_short_json(run: str, call: Call) -> JsonObject:
         "policy": call.policy,
         "rules": list(call.rules),
         "approved_by": [principal_json(by) for by in call.approved_by],
-        "void": list(call.void),
+        "void_decisions": list(call.void),
         "attempts": call.attempts,
         "outcome": call.outcome,
         "evidence": call.evidence or None,
@@ -159,7 +159,7 @@ def origin_json(origin: OriginWhy) -> JsonObject:
         "agent": origin.agent,
         "label": origin.label,
         "submitted": None if origin.submitted is None else entry_json(origin.submitted),
-        "session": _entries(origin.session),
+        "session_records": _entries(origin.session),
         "fork_of": origin.fork_of or None,
         "caller": None if origin.caller is None else call_json(origin.caller),
         "definition": _document_json(origin.document),
@@ -199,7 +199,7 @@ def answer_json(why: AnswerWhy) -> JsonObject:
         "calls": [call_in_short_json(why.run, call) for call in why.calls],
         "model_call": model_json(why.model),
         "origin": origin_json(why.origin),
-        "below": [answer_json(child) for child in why.children],
+        "children": [answer_json(child) for child in why.children],
     }
 
 
@@ -208,7 +208,7 @@ def _cost_json(cost: Cost) -> JsonObject:
         "what": cost.what,
         "index": cost.index,
         "position": cost.entry.record.position,
-        "at": moment(cost.entry.record.recorded_at),
+        "recorded_at": moment(cost.entry.record.recorded_at),
         "model": cost.model or None,
         "input_tokens": cost.input_tokens,
         "output_tokens": cost.output_tokens,
@@ -232,5 +232,5 @@ def spend_json(why: SpendWhy) -> JsonObject:
         "calls": [call_in_short_json(why.run, call) for call in why.calls],
         "facts": _entries(why.facts),
         "origin": origin_json(why.origin),
-        "below": [spend_json(child) for child in why.children],
+        "children": [spend_json(child) for child in why.children],
     }

@@ -97,7 +97,7 @@ def _json(done: ArchiveReport, target: Path) -> dict[str, object]:
     archive = done.archive
     return {
         "file": str(target),
-        "archive": None if archive is None else archive.info.id.hex(),
+        "archive_id": None if archive is None else archive.info.id.hex(),
         "records": 0 if archive is None else archive.records,
         "streams": 0 if archive is None else archive.streams,
         "size": None if archive is None else archive.info.size,

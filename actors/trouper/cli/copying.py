@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import click
 
 from trouper.cli.checking import progress
@@ -36,7 +35,15 @@ def backup(output: Output, /, journal: Path, *, target: Path) -> Exit:
             except FileExistsError as error:
                 raise ConflictError(str(error)) from None
         if output.as_json:
-            output.json(attrs.asdict(made))
+            output.json(
+                {
+                    "file": made.path,
+                    "journal_id": made.journal_id,
+                    "records": made.records,
+                    "root": made.root,
+                    "bytes": made.size,
+                }
+            )
         else:
             output.result(styled(f"{count(made.records, 'record')} copied and verified: {made.path}", "green"))
             output.result(styled(f"journal {made.journal_id}, root {made.root}", "dim"))

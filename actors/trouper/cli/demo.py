@@ -304,7 +304,7 @@ class Demo:
         return {
             "ok": all(claim.ok for claim in claims),
             "run": story.run,
-            "journal": str(self.journal) if self.kept else None,
+            "file": str(self.journal) if self.kept else None,
             "answer": self.answer,
             "kills": [
                 {"process": kill.process, "signal": -kill.code, "when": kill.when} for kill in self.backstage.kills

@@ -100,7 +100,7 @@ def keys(output: Output, /, action: str, file: Path, *, master_key: Path | None)
         store = FileKeyStore(file, master_key)
         number = await store.rotate()
         if output.as_json:
-            output.json({"file": str(file), "master_key": store.master_path, "keys": number})
+            output.json({"file": str(file), "master_key_file": store.master_path, "rewrapped": number})
         else:
             output.result(styled(f"{count(number, 'key')} wrapped with a new master key, {store.master_path}", "green"))
         return Exit.OK

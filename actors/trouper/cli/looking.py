@@ -137,7 +137,7 @@ def _row_json(row: _Row) -> dict[str, object]:
         "agent": row.agent,
         "label": row.head.label,
         "asked_at": moment(row.asked_at),
-        "events": row.head.version,
+        "records": row.head.version,
         "position": row.head.position,
         "wake_at": None if row.head.wake_at is None else moment(row.head.wake_at),
     }

@@ -87,7 +87,7 @@ def _replay_json(each: StreamReplay) -> dict[str, object]:
     return {
         "stream": each.stream,
         "run": None if each.run is None else each.stream.removeprefix(RUN),
-        "events": each.records,
+        "records": each.records,
         "ok": each.ok,
         "not_compared": each.not_compared,
         "kind": None if problem is None else problem.kind,

@@ -18,7 +18,7 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core.rules import StandingRule
 from trouper.narration.narrate_approvals import scope_text
-from trouper.narration.plain import fields
+from trouper.narration.plain import fields, moment
 from trouper.narration.text import claim, clean, quoted, who
 from trouper.narration.when import when
 from trouper.runtime import Commands
@@ -120,7 +120,15 @@ def rules(
 def _print(output: Output, rule: StandingRule, now: int) -> None:
     standing = rule.stands(now)
     if output.as_json:
-        output.json({**fields(rule), "used": sorted(rule.used), "left": rule.left, "stands": standing})
+        told = {
+            **fields(rule),
+            "used": sorted(rule.used),
+            "expires_at": None if rule.until is None else moment(rule.until),
+            "left": rule.left,
+            "stands": standing,
+        }
+        del told["until"]
+        output.json(told)
         return
     reason = f": {quoted(rule.reason)}" if rule.reason else ""
     output.result(

@@ -56,8 +56,8 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
             output.json(
                 {
                     "name": key.name,
-                    "public": text,
-                    "key_file": str(file),
+                    "public_key": text,
+                    "file": str(file),
                     "public_file": str(public),
                     "witness": witness,
                 }

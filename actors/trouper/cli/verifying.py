@@ -16,7 +16,7 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.narration.plain import plain
+from trouper.narration.plain import moment, plain
 from trouper.narration.text import clean, count
 from trouper_journal import Archived, Journal, JournalCorrupt, Problem, Record, SystemClock, Verification, leaf_digest
 from trouper_journal._workers import cores
@@ -286,7 +286,7 @@ def _envelope(journal_id: bytes, record: Record) -> dict[str, object]:
         "version": record.version,
         "type": record.type,
         "schema": record.schema,
-        "recorded_at": record.recorded_at,
+        "recorded_at": moment(record.recorded_at),
         "header": header.hex(),
         **{f"{name}_sha256": digest.hex() for name, digest in zip(("meta", "facts", "content"), digests, strict=True)},
     }

@@ -77,7 +77,7 @@ def record_json(record: Record, event: object | None) -> dict[str, object]:
         "version": record.version,
         "type": record.type,
         "schema": record.schema,
-        "at": moment(record.recorded_at),
+        "recorded_at": moment(record.recorded_at),
         "key": record.key,
         "label": record.label,
         "leaf": record.leaf.hex(),
@@ -160,5 +160,5 @@ def state_json(state: RunState) -> dict[str, object]:
         "session": None if state.turn is None else state.turn.place.session,
         "awaiting": [action_json(state, action) for action in state.awaiting],
         "in_doubt": [action_json(state, action) for action in state.in_doubt],
-        "children": [{"run": child.run, "agent": child.agent, "status": child.status} for child in state.children],
+        "children": [{"run": child.run, "agent": child.agent, "label": child.status} for child in state.children],
     }
