@@ -106,7 +106,9 @@ def test_verify_believes_no_checkpoint_that_the_pinned_key_has_not_signed(
     assert "none of the keys that are trusted has signed this" in refused(done, 1)
     out.write_text(out.read_text("utf-8").replace("\n11\n", "\n10\n"), "utf-8")
     assert "was changed" in refused(called("verify", journal, "--checkpoint", out, "--pub", public(key)), 1)
-    assert "no public key" in refused(called("verify", journal, "--checkpoint", out, "--pub", "nonsense"), 2)
+    assert "no public key" in refused(
+        called("verify", journal, "--checkpoint", out, "--pub", "example.com+00000000+nonsense"), 2
+    )
 
 
 def cut(journal: Path, to: int) -> None:
@@ -119,6 +121,18 @@ def cut(journal: Path, to: int) -> None:
         database.execute("DELETE FROM events WHERE position > ?", (to,))
         database.execute("UPDATE head SET position = ?, range = ?", (to, tree.to_bytes()))
     database.close()
+
+
+def test_a_file_of_keys_that_is_not_there_is_not_taken_for_a_key(journal: Path, key: Path) -> None:
+    ok_called("checkpoint", journal, "--key", key)
+    public = f"{key}.pub"
+    for options in (["--pub", f"{public}s"], ["--pub", public, "--witness", f"{public}s"]):
+        refused = called("verify", journal, *options)
+        assert (refused.returncode, f"there is no file {public}s" in complaint(refused)) == (3, True), options
+    # A private key that was given by mistake is not printed.
+    refused = called("verify", journal, "--pub", secret := key.read_text().strip())
+    assert refused.returncode == 2
+    assert secret not in refused.stderr
 
 
 def test_a_journal_that_was_cut_is_signed_no_more(journal: Path, key: Path) -> None:

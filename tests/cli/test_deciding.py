@@ -108,7 +108,9 @@ def test_repeating_a_decision_changes_nothing_and_the_opposite_is_a_conflict(
 ) -> None:
     run = journals.waiting(journal := tmp_path / "agents.db")
     first = ok("approve", journal, f"{run}/0.0", "--as", "maria", "--reason", "first")
-    assert ok("approve", journal, f"{run}/0.0", "--as", "otto", "--reason", "second") == first
+    assert ok("approve", journal, f"{run}/0.0", "--as", "maria", "--reason", "second") == first
+    again = ok("approve", journal, f"{run}/0.0", "--as", "otto", "--reason", "second")
+    assert again == first.replace("approved by maria", "was approved before by maria") != first
     done = trouper("deny", journal, f"{run}/0.0", "--as", "otto")
     assert done.returncode == 4
     assert complaint(done) == f"action {run}/0.0 was decided before: approve by maria; nothing was changed"

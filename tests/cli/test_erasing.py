@@ -69,12 +69,18 @@ def test_the_keys_may_be_elsewhere_and_without_them_content_is_withheld(
     shown = called("show", path, other)
     assert SECRET not in shown.stdout
     assert "no keys were given" in shown.stderr
-    assert "without keys" in complaint(called("erase", path, "--run", other, "--reason", "x"))
+    refused = called("erase", path, "--run", other, "--reason", "x")
+    assert refused.returncode == 4
+    assert "it is sealed, and the journal was opened without keys" in complaint(refused)
     named: list[str | Path] = ["--keys", keys, "--master-key", master]
     assert SECRET in ok_called("show", path, other, *named)
     assert "nobody can read" in ok_called("erase", path, "--run", other, "--reason", "x", *named)
     assert SECRET not in ok_called("show", path, other, *named)
-    assert called("show", path, other, "--keys", tmp_path / "nowhere").returncode == 3
+    nowhere = tmp_path / "nowhere"
+    options: tuple[list[str | Path], ...] = (["--keys", nowhere], ["--keys", keys, "--master-key", nowhere])
+    for missing in options:
+        refused = called("show", path, other, *missing)
+        assert (refused.returncode, "nowhere" in complaint(refused)) == (3, True), missing
 
 
 def test_what_cannot_be_erased_is_said(sealed: tuple[Path, list[str], str]) -> None:
@@ -91,6 +97,38 @@ def test_what_cannot_be_erased_is_said(sealed: tuple[Path, list[str], str]) -> N
     assert SECRET in ok_called("show", path, turns[0])
 
 
+def test_a_journal_that_was_never_sealed_has_nothing_to_erase(tmp_path: Path) -> None:
+    path = tmp_path / "desk.db"
+
+    async def main() -> str:
+        async with Runtime.open(path, [Agent("desk", "Help.", model=ScriptedModel(["Hello."] * 2))]) as runtime:
+            await (await runtime.session("desk", "s1").send("hi")).wait()
+            return (await (await runtime.submit("desk", "hi")).wait()).run
+
+    run = trio.run(main)
+    for subject in (["--run", run], ["--session", "s1"]):
+        refused = called("erase", path, *subject, "--reason", "x")
+        assert refused.returncode == 4
+        assert "its content was never sealed" in complaint(refused)
+
+
+def test_what_is_archived_is_erased_and_counted_where_the_archive_is_given(
+    sealed: tuple[Path, list[str], str], tmp_path: Path
+) -> None:
+    path, turns, _ = sealed
+    archive = tmp_path / "old.archive"
+    ok_called("archive", path, "--to", archive, "--session", "s1", "--as", "maria")
+    assert SECRET in ok_called("show", path, turns[0], "--archive", archive)
+    # Which runs the session had stands in what was archived.
+    asked: list[str | Path] = ["erase", path, "--session", "s1", "--reason", "x"]
+    assert archive.name in complaint(called(*asked))
+    done = one_object(ok_called(*asked, "--archive", archive, "--json"))
+    assert (done["runs"], done["archived"]) == (turns, 0)
+    assert int(str(done["records"])) > 5
+    assert SECRET not in called("show", path, turns[0], "--archive", archive).stdout
+    assert called(*asked, "--archive", tmp_path / "nowhere").returncode == 3
+
+
 def test_the_master_key_is_rotated(sealed: tuple[Path, list[str], str], tmp_path: Path) -> None:
     path, _, other = sealed
     before = Path(f"{path}.keys.master").read_bytes()
@@ -99,6 +137,7 @@ def test_the_master_key_is_rotated(sealed: tuple[Path, list[str], str], tmp_path
     assert Path(f"{path}.keys.master").read_bytes() != before
     assert SECRET in ok_called("show", path, other)
     assert called("keys", "rotate", tmp_path / "nowhere").returncode == 3
+    assert called("keys", "rotate", f"{path}.keys", "--master-key", tmp_path / "nowhere").returncode == 3
 
 
 def test_run_seals_where_it_is_given_keys(tmp_path: Path) -> None:

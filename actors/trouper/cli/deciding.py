@@ -87,6 +87,9 @@ def _decide(output: Output, journal: Path, action: str, judgement: Judgement, re
         decision = found.decision
         by = decision.by
         verb = "approved" if judgement.decision == "approve" else "denied"
+        if by is None or judgement.by is None or by.id != judgement.by.id:
+            # The first decision stands, whoever repeats it.
+            verb = f"was {verb} before"
         why = f": {quoted(decision.reason)}" if decision.reason else ""
         return f"{verb} by {who(by)} {claim(by)}{why}"
 

@@ -9,9 +9,10 @@ import click
 from trouper.cli.changing import AS
 from trouper.cli.codes import Exit, NotFoundError, UsageError
 from trouper.cli.command import MASTER_KEY, command, run_async
-from trouper.cli.journals import find_run, opened, person
+from trouper.cli.journals import check_master_key, find_run, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
+from trouper.narration.plain import fields
 from trouper.narration.text import clean, count
 from trouper.runtime.erasing import Erasure, erase_run, erase_session
 
@@ -27,39 +28,28 @@ def erase(
 ) -> Exit:
     """Make what a session or a run holds unreadable for ever, here and in every copy of the journal.
 
-    The journal must have been written with keys, and what is erased must be over. Exit code 1 if some of it was stored
-    in plain, and can still be read.
+    The journal must have been written with keys, and what is erased must be over. What is in archives is erased with
+    the rest; a session that was archived needs its archive. Exit code 1 if some of it was stored in plain, and can
+    still be read.
     """
     if (session is None) == (run_id is None):
         raise UsageError("say what to erase: either --session SESSION or --run RUN")
 
     async def main() -> Exit:
         by = person(name)
-        async with opened(journal) as opened_journal:
+        async with opened(journal, with_archived=True) as opened_journal:
             if session is not None:
                 done = await erase_session(opened_journal, session, by=by, reason=reason)
             else:
                 found = await find_run(opened_journal, run_id or "")
                 done = await erase_run(opened_journal, found, by=by, reason=reason)
         if output.as_json:
-            output.json(_erasure_json(done))
+            output.json(fields(done))
         else:
             _print_erasure(output, done)
         return Exit.BAD if done.plain else Exit.OK
 
     return run_async(main)
-
-
-def _erasure_json(done: Erasure) -> dict[str, object]:
-    return {
-        "domain": done.domain,
-        "runs": list(done.runs),
-        "keys": list(done.keys),
-        "records": done.records,
-        "plain": done.plain,
-        "archived": done.archived,
-        "copies": list(done.copies),
-    }
 
 
 def _print_erasure(output: Output, done: Erasure) -> None:
@@ -93,6 +83,7 @@ def keys(output: Output, /, action: str, file: Path, *, master_key: Path | None)
 
     if not file.exists():
         raise NotFoundError(f"there is no file of keys {file}")
+    check_master_key(master_key)
 
     async def main() -> Exit:
         from trouper_journal.sealing import FileKeyStore

@@ -27,10 +27,10 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.verifying import CHECKPOINTS, PUBLIC, signed_checkpoints
+from trouper.cli.verifying import CHECKPOINTS, PUBLIC, public_key, signed_checkpoints
 from trouper.narration.text import count
 from trouper_journal import Journal
-from trouper_journal.signing import SignedCheckpoint, VerifierKey, read_public_key, verify_signed
+from trouper_journal.signing import SignedCheckpoint, VerifierKey, verify_signed
 
 _CHUNK: Final = 1 << 16
 """Characters that are gathered before they are written."""
@@ -110,7 +110,7 @@ def export(
             LineOptions(raw=raw, redact=redact, keep_going=keep_going),
             not no_verify,
             signed_checkpoints(journal, checkpoints, pub),
-            None if pub is None else read_public_key(pub),
+            None if pub is None else public_key(pub),
         )
         async with opened_to_read(journal) as opened_journal:
             subject = await _subject(opened_journal, run_id, session)

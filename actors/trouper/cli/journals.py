@@ -33,18 +33,25 @@ _ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[Journal]:
+async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Journal]:
     """Open a journal that is there already, beside whoever drives it.
+
+    Args:
+        path: The journal.
+        with_archived: Whether what is done concerns what was archived, too: then archives may be named.
 
     Raises:
         NotFoundError: There is no such file; none is created.
-        UsageError: An archive is named, too.
+        UsageError: An archive is named where there is nothing to be done to what is in it.
         JournalError: It cannot be opened.
     """
     check_there(path)
-    if given_archives():
+    if given_archives() and not with_archived:
         raise UsageError("--archive is for looking: what was archived is over, and nothing more can be done to it")
-    async with Journal.open(path, registry=REGISTRY, keys=keys_of(path)) as journal:
+    async with (
+        _archives() as wrap,
+        Journal.open(path, registry=REGISTRY, keys=keys_of(path), wrap=wrap) as journal,
+    ):
         yield journal
 
 
@@ -81,10 +88,12 @@ def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
         made: Whether a file that is named, and not there, is made with the first key.
 
     Raises:
-        NotFoundError: The file that was named is not there.
+        NotFoundError: A file that was named is not there.
     """
     context = click.get_current_context(silent=True)
     file, master = context.meta.get(KEYS, (None, None)) if context is not None else (None, None)
+    if not made:
+        check_master_key(master)
     if file is None:
         file = Path(f"{journal}.keys")
         if not file.exists():
@@ -94,6 +103,16 @@ def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
     from trouper_journal.sealing import FileKeyStore
 
     return FileKeyStore(file, master)
+
+
+def check_master_key(file: Path | None) -> None:
+    """Look whether a master key that the command line names is there.
+
+    Raises:
+        NotFoundError: It is not.
+    """
+    if file is not None and not file.exists():
+        raise NotFoundError(f"there is no master key {file}")
 
 
 def with_archives(context: click.Context, _parameter: click.Parameter, given: Sequence[Path]) -> None:

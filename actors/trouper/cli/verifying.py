@@ -25,6 +25,7 @@ from trouper_journal.proofs import Growth, Inclusion, leaf_parts, prove_growth, 
 from trouper_journal.signing import (
     CheckpointFile,
     SignedCheckpoint,
+    VerifierKey,
     open_checkpoint,
     read_public_key,
     verify_signed,
@@ -117,8 +118,8 @@ def signed_checkpoints(
                 "say with --pub whose signature a checkpoint must have: a key that comes with it is worth nothing"
             )
         return []
-    key = read_public_key(pub)
-    trusted = [read_public_key(each) for each in witnesses]
+    key = public_key(pub)
+    trusted = [public_key(each) for each in witnesses]
     now = SystemClock().now() // _SECOND + _SKEW
     found: list[SignedCheckpoint] = []
     for path in files or [beside(journal)]:
@@ -127,6 +128,19 @@ def signed_checkpoints(
             raise NotFoundError(f"there are no checkpoints in {path}")
         found += [open_checkpoint(note, key, trusted, now=now) for note in notes]
     return found
+
+
+def public_key(given: str) -> VerifierKey:
+    """A public key that a command line gives: its text, or the name of a file.
+
+    Raises:
+        NotFoundError: It is the name of a file that is not there.
+        InvalidKey: It is no public key.
+    """
+    # A key's text has its parts between plus signs.
+    if given.count("+") < 2 and not Path(given).exists():
+        raise NotFoundError(f"there is no file {given}, and that is no public key itself")
+    return read_public_key(given)
 
 
 def beside(journal: Path) -> Path:

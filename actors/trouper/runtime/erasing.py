@@ -57,8 +57,8 @@ async def erase_run(journal: Journal, run: str, *, by: Principal, reason: str | 
 
     Raises:
         UnknownRun: There is none of that id.
-        ErasureRefused: It is part of something larger, is not over, or is not sealed; nothing was changed.
-        KeyStoreError: The journal has no keys, or they could not be destroyed.
+        ErasureRefused: It is part of more, is not over, or not sealed with keys at hand; nothing was changed.
+        KeyStoreError: The keys could not be destroyed.
     """
     if await journal.head(f"run/{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
@@ -81,8 +81,8 @@ async def erase_session(journal: Journal, session: str, *, by: Principal, reason
 
     Raises:
         UnknownSession: There is none of that id.
-        ErasureRefused: One of its runs is not over, or it is not sealed; nothing was changed.
-        KeyStoreError: The journal has no keys, or they could not be destroyed.
+        ErasureRefused: One of its runs is not over, or it is not sealed with keys at hand; nothing was changed.
+        KeyStoreError: The keys could not be destroyed.
     """
     stream = stream_of(session)
     return await _erase(journal, stream, stream, [], by, reason)
@@ -177,17 +177,19 @@ async def _look(journal: Journal, domain: str, session: str | None, roots: list[
             # What the label said, it said of this version.
             found.versions[head.stream] = head.version
     # What was archived cannot be looked at here; it is sealed with the same keys.
-    if journal.keys is not None and not await journal.keys.entries(journal.id, domain):
-        raise ErasureRefused(subject, _why_no_key(found))
+    if journal.keys is None or not await journal.keys.entries(journal.id, domain):
+        raise ErasureRefused(subject, _why_no_key(found, given=journal.keys is not None))
     await _find_copies(journal, found, subject)
     return found
 
 
-def _why_no_key(found: _Found) -> str:
+def _why_no_key(found: _Found, *, given: bool) -> str:
     if found.records or found.archived:
-        return "the keys at hand know nothing of it: give those that it was written with"
+        why = "the keys at hand know nothing of it" if given else "the journal was opened without keys"
+        sealed = "it is sealed" if found.records else "what is archived of it may be sealed"
+        return f"{sealed}, and {why}: give those that it was written with"
     why = "it was written without keys, and is stored in plain" if found.plain else "it holds nothing"
-    return f"nothing of it is sealed: {why}"
+    return f"its content was never sealed: {why}"
 
 
 async def _tree(journal: Journal, root: str) -> list[StreamHead]:
