@@ -12,8 +12,8 @@ from typing import IO
 from trouper_journal._checkpoints import SignedCheckpoint, split_notes
 from trouper_journal._errors import InvalidKey, InvalidNote
 from trouper_journal._notes import Note, SignatureType, SignerKey, VerifierKey
+from trouper_journal._whole_file import make_file, sync_folder
 
-_MODE = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MAX_KEY = 10_000
 
@@ -40,12 +40,7 @@ def write_key(path: str | os.PathLike[str], key: SignerKey) -> None:
         OSError: It cannot be written.
         MissingExtra: The package ``cryptography`` is not installed.
     """
-    text = f"{key.secret_text()}\n"
-    # Not opened through `open`, which would let others read it for a moment.
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), _MODE)
-        _write(file, text)
-    _sync_folder(path)
+    make_file(path, f"{key.secret_text()}\n".encode())
 
 
 def read_key(path: str | os.PathLike[str]) -> SignerKey:
@@ -117,7 +112,7 @@ class CheckpointFile:
             if check is not None:
                 check(notes)
             _write(file, (b"\n" if before.strip() else b"") + str(checkpoint).encode())
-        _sync_folder(self.path)
+        sync_folder(self.path)
 
     def add_cosignatures(self, checkpoint: SignedCheckpoint) -> None:
         """Add cosignatures to the last checkpoint: the same text, with more signatures behind it.
@@ -158,15 +153,7 @@ def _text(data: bytes, path: str | os.PathLike[str]) -> str:
         raise InvalidKey(f"{os.fspath(path)} holds no key: it is not text") from error
 
 
-def _write(file: IO[bytes] | IO[str], data: bytes | str) -> None:
-    file.write(data)  # type: ignore[arg-type]
+def _write(file: IO[bytes], data: bytes) -> None:
+    file.write(data)
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(path: str | os.PathLike[str]) -> None:
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -16,9 +16,18 @@ import trio
 
 from trouper_journal._aead import Cipher, SealBroken
 from trouper_journal._keystore import DataKey, KeyEntry, KeyStoreError, erased, missing, new_key
-from trouper_journal._masterkey import PRIVATE, master_id, new_master, read_master, refuse_open, sync_folder
+from trouper_journal._masterkey import (
+    PRIVATE,
+    master_id,
+    new_master,
+    read_master,
+    refuse_open,
+    settle_master,
+    waiting_path,
+)
 from trouper_journal._records import Withheld
 from trouper_journal._sealed import NONCE, key_context
+from trouper_journal._whole_file import sync_folder
 
 APPLICATION_ID: Final = 0x5452504B
 """Marks the file as Trouper's keys (SQLite header, offset 68)."""
@@ -208,29 +217,27 @@ class FileKeyStore:
         return self._transact(obtain)
 
     def _rotate(self, master: bytes | None) -> int:
-        waiting = f"{self.master_path}.new"
-        with self._opened() as database:
-            present = _master_of(database)
-        if self._secret is None:
-            begun = read_master(waiting)
-            if begun is not None and master_id(begun) == present:
-                os.replace(waiting, self.master_path)
-                sync_folder(self.master_path)
-            elif begun is not None:
-                os.remove(waiting)
-            made = new_master(waiting, self._random if master is None else lambda _: _checked(master))
-        else:
-            made = _checked(master or b"")
-        number = self._transact(lambda database: self._rewrap(database, made))
-        if self._secret is None:
-            os.replace(waiting, self.master_path)
-            sync_folder(self.master_path)
-        else:
+        def rotate(database: sqlite3.Connection) -> tuple[int, bytes]:
+            # A key that cannot be had now must not be lost sight of; and this transaction keeps out other rotations.
+            old = self._cipher(database)
+            if self._secret is not None:
+                made = _checked(master or b"")
+            else:
+                settle_master(self.master_path, _master_of(database))
+                random = self._random if master is None else lambda _: _checked(master)
+                # What waits there now is nobody's: nothing is wrapped with it, and whoever made it was interrupted.
+                made = new_master(waiting_path(self.master_path), random, replace=True)
+            return self._rewrap(database, old, made), made
+
+        number, made = self._transact(rotate)
+        if self._secret is not None:
             self._secret = made
+        else:
+            self._transact(lambda database: settle_master(self.master_path, _master_of(database)))
         return number
 
-    def _rewrap(self, database: sqlite3.Connection, master: bytes) -> int:
-        old, new = self._cipher(database), Cipher(master)
+    def _rewrap(self, database: sqlite3.Connection, old: Cipher, master: bytes) -> int:
+        new = Cipher(master)
         last = count = 0
         query = (
             "SELECT number, id, journal, domain, wrapped FROM keys WHERE number > ? AND wrapped IS NOT NULL "
@@ -267,8 +274,9 @@ class FileKeyStore:
             yield self._secret
         else:
             yield read_master(self.master_path)
-            # A rotation may have been interrupted, or be under way.
-            yield read_master(f"{self.master_path}.new")
+            # A rotation may have been interrupted, or be under way: then this one may take that place just now.
+            yield read_master(waiting_path(self.master_path))
+            yield read_master(self.master_path)
 
     def _create(self) -> None:
         """Make the file and its tables, and the master key's file with them, unless they are there."""
@@ -328,6 +336,8 @@ class FileKeyStore:
             if not os.path.exists(self.path):
                 return otherwise
             with self._opened() as database:
+                # All that is read is of one moment, whoever rotates.
+                database.execute("BEGIN")
                 return work(database) if _is_laid_out(database, self.path) else otherwise
 
         return await trio.to_thread.run_sync(read)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 
 from trouper_journal._aead import KEY_SIZE
 from trouper_journal._digest import hmac_sha256
 from trouper_journal._keystore import KeyStoreError
+from trouper_journal._whole_file import make_file, sync_folder
 
 PRIVATE = 0o600
 
@@ -40,23 +40,44 @@ def read_master(path: str) -> bytes | None:
     return master
 
 
-def new_master(path: str, random: Callable[[int], bytes]) -> bytes:
+def new_master(path: str, random: Callable[[int], bytes], *, replace: bool = False) -> bytes:
     """Make a master key and its file, readable for its owner alone; both are durable when this returns.
 
     Raises:
-        KeyStoreError: The file is there already, or cannot be written.
+        KeyStoreError: The file is there already and is not to be replaced, or it cannot be written.
     """
     master = random(KEY_SIZE)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
-        with open(descriptor, "wb") as file:
-            file.write(master.hex().encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        make_file(path, master.hex().encode() + b"\n", replace=replace)
     except OSError as error:
-        raise KeyStoreError(f"the master key {path} cannot be written: {error.strerror}") from error
-    sync_folder(path)
+        raise KeyStoreError(f"the master key {path} cannot be written: {error.strerror or error}") from error
     return master
+
+
+def waiting_path(path: str) -> str:
+    """Where a new master key waits until all keys are wrapped with it."""
+    return f"{path}.new"
+
+
+def settle_master(path: str, present: str) -> None:
+    """Let the master key that all keys are wrapped with take its place, where it still waits for it.
+
+    Only whoever has the file of keys locked may call this: between a look at that file and a renaming nobody else may
+    rotate, or a key that is needed would be lost.
+
+    Raises:
+        KeyStoreError: The files cannot be read.
+        OSError: It cannot be renamed.
+    """
+    if _is(read_master(path), present):
+        return
+    if _is(read_master(waiting_path(path)), present):
+        os.replace(waiting_path(path), path)
+        sync_folder(path)
+
+
+def _is(master: bytes | None, wanted: str) -> bool:
+    return master is not None and master_id(master) == wanted
 
 
 def refuse_open(path: str) -> None:
@@ -68,13 +89,3 @@ def refuse_open(path: str) -> None:
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o077:
         raise KeyStoreError(f"others may read or change {path} (mode {mode:o}): chmod 600 it")
-
-
-def sync_folder(path: str) -> None:
-    """Make a new name in a folder durable."""
-    with suppress(OSError):  # some file systems cannot
-        descriptor = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -55,6 +55,17 @@ class _Key:
         self.cipher = Cipher(data.secret)
 
 
+@attrs.define(eq=False, repr=False)
+class _Active:
+    """The keys to seal with, by domain, and the version of the stream of erasures that they were looked up at.
+
+    What was looked up before an erasure must never be kept among what was looked up after it.
+    """
+
+    version: int
+    keys: dict[str, _Key] = attrs.field(factory=dict)
+
+
 class Sealer:
     """Seals and opens the content of one journal.
 
@@ -73,8 +84,7 @@ class Sealer:
         self._random = random
         self._stamp: object = None
         self._by_id: dict[str, _Key | Withheld] = {}
-        self._by_domain: dict[str, _Key] = {}
-        self._erasures: int | None = None
+        self._active: _Active | None = None
         Cipher(bytes(KEY_SIZE))  # now, and not with the first record
 
     def stamp(self) -> object:
@@ -110,30 +120,27 @@ class Sealer:
         wanted = [_domain_of(write, prepared) for write, prepared in zip(writes, proposal.writes, strict=True)]
         if not any(wanted):
             return proposal
-        if self._erasures is None:
+        active = self._active
+        if active is None:
             known = (await self._store.load([ERASURES], [])).streams.get(ERASURES)
-            # What another process has destroyed meanwhile must not be sealed with.
-            self._by_domain.clear()
-            self._erasures = 0 if known is None else known.version
-        version = self._erasures
-        keys = {domain.name: await self._active(domain.name) for domain in wanted if domain is not None}
+            active = self._active = _Active(0 if known is None else known.version)
+        keys = {domain.name: await self._obtained(active, domain.name) for domain in wanted if domain is not None}
         parts = [
             prepared if domain is None else self._seal_write(prepared, keys[domain.name])
             for domain, prepared in zip(wanted, proposal.writes, strict=True)
         ]
-        return attrs.evolve(proposal, writes=parts, require={ERASURES: version, **proposal.require})
+        return attrs.evolve(proposal, writes=parts, require={ERASURES: active.version, **proposal.require})
 
     def forget(self) -> None:
         """Look everything up again: something was erased."""
-        self._erasures = None
-        self._by_domain.clear()
+        self._active = None
         self._by_id.clear()
 
-    async def _active(self, domain: str) -> _Key:
-        key = self._by_domain.get(domain)
+    async def _obtained(self, active: _Active, domain: str) -> _Key:
+        key = active.keys.get(domain)
         if key is None:
             key = _Key(await self.keys.obtain(self._store.journal_id, domain))
-            _keep(self._by_domain, domain, key)
+            _keep(active.keys, domain, key)
         return key
 
     def _seal_write(self, write: PreparedWrite, key: _Key) -> PreparedWrite:

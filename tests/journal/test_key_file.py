@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sqlite3
@@ -113,28 +114,113 @@ async def test_rotation_leaves_the_data_keys_and_makes_the_old_master_useless(pa
         await FileKeyStore(path, bytes.fromhex(old_master.decode())).obtain(JOURNAL, "room/1")
 
 
-async def test_an_interrupted_rotation_is_completed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+KILLED = """
+import os, signal, sys, trio
+from trouper_journal.sealing import FileKeyStore
+
+path, left = sys.argv[1], int(sys.argv[2])
+
+def counted(call):
+    def step(*arguments, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **named)
+    return step
+
+for name in ("fsync", "replace", "link", "unlink"):
+    setattr(os, name, counted(getattr(os, name)))
+
+async def main():
+    keys = FileKeyStore(path)
+    if sys.argv[3] == "rotate":
+        await keys.rotate()
+    else:
+        await keys.obtain(b"another journal.", "room/1")
+
+trio.run(main)
+"""
+
+
+def killed_at(step: int, path: Path, what: str) -> bool:
+    """Whether a process died at that step of what it does with the files; False where it was done before."""
+    command = [sys.executable, "-c", KILLED, str(path), str(step), what]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode
+    assert done in {0, -signal.SIGKILL}
+    return done != 0
+
+
+@pytest.mark.parametrize("what", ["rotate", "make"])
+async def test_a_kill_at_any_step_loses_no_key_and_leaves_nothing_that_stands_in_the_way(
+    what: str, tmp_path: Path
+) -> None:
+    for step in range(1, 100):
+        path = tmp_path / f"{step}.keys"
+        places = [f"room/{number}" for number in range(3)] if what == "rotate" else []
+        known = [await FileKeyStore(path).obtain(JOURNAL, place) for place in places]
+        died = killed_at(step, path, what)
+        known.append(await FileKeyStore(path).obtain(JOURNAL, "room/9"))
+        for _ in range(2):
+            assert [await FileKeyStore(path).find(key.id) for key in known] == known
+            assert await FileKeyStore(path).rotate() >= len(known)
+        assert [await FileKeyStore(path).find(key.id) for key in known] == known
+        assert not Path(f"{path}.master.new").exists()
+        if not died:
+            break
+    assert step > 4
+
+
+async def test_a_new_master_key_that_nothing_is_wrapped_with_is_replaced(path: Path) -> None:
     keys = FileKeyStore(path)
     key = await keys.obtain(JOURNAL, "room/1")
-    # Everything wrapped anew, and the new master key not yet in its place.
+    waiting = Path(f"{path}.master.new")
+    # The last two are what a full disk used to leave.
+    for left in ("ab" * 32, "ab", ""):
+        waiting.write_text(left)
+        waiting.chmod(0o600)
+        assert await FileKeyStore(path).find(key.id) == key
+        assert await FileKeyStore(path).rotate() == 1
+        assert await FileKeyStore(path).find(key.id) == key
+        assert not waiting.exists()
+
+
+async def test_a_master_key_that_cannot_be_written_leaves_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", interrupted)
-        with pytest.raises(OSError, match="power"):
-            await keys.rotate()
-    assert await FileKeyStore(path).find(key.id) == key
-    assert await FileKeyStore(path).rotate() == 1
-    assert await FileKeyStore(path).find(key.id) == key
-    assert not Path(f"{path}.master.new").exists()
-    # A new master key, and nothing wrapped with it yet.
-    Path(f"{path}.master.new").write_text("ab" * 32)
-    Path(f"{path}.master.new").chmod(0o600)
-    assert await FileKeyStore(path).find(key.id) == key
-    assert await FileKeyStore(path).rotate() == 1
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(KeyStoreError, match="no space"):
+            await FileKeyStore(path).obtain(JOURNAL, "room/1")
+    assert not [each for each in path.parent.iterdir() if "master" in each.name]
+    key = await FileKeyStore(path).obtain(JOURNAL, "room/1")
     assert await FileKeyStore(path).find(key.id) == key
 
 
-def interrupted(*_: object) -> None:
-    raise OSError("the power is gone")
+def full(_: object) -> None:
+    raise OSError(errno.ENOSPC, "no space left")
+
+
+ROTATING = """
+import sys, trio
+from trouper_journal.sealing import FileKeyStore
+
+async def main():
+    for _ in range(12):
+        await FileKeyStore(sys.argv[1]).rotate()
+
+trio.run(main)
+"""
+
+
+async def test_rotations_at_once_lose_no_key_and_hinder_no_reader(path: Path) -> None:
+    known = [await FileKeyStore(path).obtain(JOURNAL, f"room/{number}") for number in range(30)]
+    command = [sys.executable, "-c", ROTATING, str(path)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root) as one, subprocess.Popen(command, cwd=root) as other:
+        while one.poll() is None or other.poll() is None:
+            for key in known[:5]:
+                assert await FileKeyStore(path).find(key.id) == key
+    assert (one.returncode, other.returncode) == (0, 0)
+    assert [await FileKeyStore(path).find(key.id) for key in known] == known
 
 
 async def test_a_master_key_that_is_handed_in(path: Path) -> None:

@@ -226,6 +226,41 @@ async def test_no_record_is_sealed_with_a_key_that_is_being_destroyed(opener: Op
         assert keys.asked == 3
 
 
+async def test_a_key_that_was_asked_for_before_an_erasure_is_not_kept_for_after_it(opener: Opener) -> None:
+    """The answer of a slow keeper of keys comes when the erasure was noticed already: by another commit."""
+
+    class Slow(MemoryKeyStore):
+        holds: trio.Event | None = None
+
+        async def obtain(self, journal: bytes, domain: str) -> DataKey:
+            key = await super().obtain(journal, domain)
+            if (held := self.holds) is not None:
+                self.holds = None
+                reached.set()
+                await held.wait()
+            return key
+
+    reached = trio.Event()
+    async with opener(keys := Slow()) as journal, opener(keys) as other:
+
+        async def note(stream: str, number: int, domain: Domain = ROOM) -> None:
+            await journal.commit([Write(stream, [Noted(number, "late")], domain=domain)])
+
+        await other.commit([Write("a", [Noted(1, SECRET)], domain=ROOM)])
+        keys.holds = held = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(note, "late 0", 0)
+            await reached.wait()
+            await erase(other, ROOM.name)
+            # Its commit is refused, because of the erasure, and looks everything up again.
+            await note("b", 2, Domain("room/2", b"s"))
+            held.set()
+            for number in range(1, 10):
+                nursery.start_soon(note, f"late {number}", number)
+        for number in range(10):
+            assert await events_of(journal, f"late {number}") == [Noted(number, "late")]
+
+
 async def test_a_stream_that_moved_on_is_not_erased(opener: Opener) -> None:
     async with opener(MemoryKeyStore()) as journal:
         await journal.commit([Write("a", [Noted(1, SECRET)], domain=ROOM)])
