@@ -10,7 +10,6 @@ import attrs
 from trouper_journal._checkpoints import Checkpoint, SignedCheckpoint, sign_checkpoint
 from trouper_journal._errors import CheckpointMismatch, JournalCorrupt
 from trouper_journal._journal import Journal
-from trouper_journal._merkle import CompactRange
 from trouper_journal._notes import SignerKey
 from trouper_journal._printable import Plain
 from trouper_journal._proofs import HASH_SIZE, NodeCollector, consistency_spans, inclusion_spans
@@ -120,32 +119,36 @@ async def prove_growth(
 
 
 async def sign_head(
-    journal: Journal, key: SignerKey, earlier: Sequence[Checkpoint] = (), *, progress: Progress | None = None
+    journal: Journal,
+    key: SignerKey,
+    earlier: Sequence[Checkpoint] = (),
+    *,
+    progress: Progress | None = None,
+    jobs: int = 1,
 ) -> SignedCheckpoint:
-    """Sign where a journal stands, having looked that it still contains all that was signed before.
+    """Sign where a journal stands, having verified it, and that it still contains all that was signed before.
+
+    All of it is verified, not only what is new: a signature under damaged records would vouch for them.
 
     Args:
         journal: The opened journal.
         key: The journal's key; its name becomes the origin.
         earlier: The checkpoints that were signed before.
-        progress: Called with the leaves read and their total.
+        progress: Called with the records checked and their total.
+        jobs: As for ``Journal.verify``.
 
     Raises:
+        JournalCorrupt: The journal does not verify; nothing is signed. The position is the first bad one.
         CheckpointMismatch: The journal contradicts an earlier checkpoint; nothing is signed.
-        JournalCorrupt: The tree of the head is not that of the leaves.
+        StorageBusy, JournalBroken: The journal could not be read.
         MissingExtra: The package ``cryptography`` is not installed.
     """
-    head = (await journal.store.load((), ())).head
-    tree = CompactRange.from_bytes(head.range)
-    if tree.size != head.position:
-        raise JournalCorrupt(f"the head is at position {head.position}, its tree has {tree.size} leaves")
-    root = tree.root()
-    if earlier:
-        roots = await roots_at(journal, [*(each.size for each in earlier), head.position], progress=progress)
-        check_grown(earlier, head.position, roots)
-        if roots[head.position] != root:
-            raise JournalCorrupt("the head's tree is not that of the leaves: verify tells more")
-    return sign_checkpoint(Checkpoint(key.name, head.position, root), key)
+    found = await journal.verify(progress, sizes=[each.size for each in earlier], jobs=jobs)
+    if not found.ok:
+        first = next((each for each in found.problems if each.position is not None), found.problems[0])
+        raise JournalCorrupt(f"{first.message}: nothing was signed, `trouper verify` tells more", first.position)
+    check_grown(earlier, found.records, {size: bytes.fromhex(root) for size, root in found.roots.items()})
+    return sign_checkpoint(Checkpoint(key.name, found.records, bytes.fromhex(found.root)), key)
 
 
 def check_grown(earlier: Sequence[Checkpoint], size: int, roots: Mapping[int, bytes]) -> None:

@@ -10,7 +10,18 @@ import attrs
 from trouper_journal._printable import Plain
 
 Kind: TypeAlias = Literal[
-    "position", "version", "leaf", "head", "value", "encoding", "stream", "key", "unreadable", "checkpoint", "split"
+    "position",
+    "version",
+    "leaf",
+    "head",
+    "value",
+    "encoding",
+    "stream",
+    "key",
+    "unreadable",
+    "checkpoint",
+    "split",
+    "witness",
 ]
 
 Grade: TypeAlias = Literal["self-consistent", "inconsistent", "matches checkpoint", "witnessed"]
@@ -24,7 +35,7 @@ class Problem(Plain):
         position: Global position of the record concerned; None where it is not about one.
         stream: Name of the stream concerned; None where it is not about one.
         kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, the
-            storage itself, a signed checkpoint, or two of these with each other.
+            storage itself, a signed checkpoint, or two of these with each other; or too few witnesses have signed.
         message: What was found, and what should be there.
     """
 

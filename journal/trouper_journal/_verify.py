@@ -356,13 +356,17 @@ class _Checker(Printable):
 
     def _check_head(self, head: Head) -> None:
         if self.position != head.position:
-            self.note("head", f"the head is at position {head.position}, the last record is at {self.position}")
+            message = f"the head is at position {head.position}, the last record is at {self.position}"
+            self.note("head", message, self.position + 1)
         try:
             kept = CompactRange.from_bytes(head.range)
         except JournalCorrupt as error:
             self.note("head", str(error))
             return
-        if kept != self.range:
+        if kept.size != head.position:
+            self.note("head", f"the head is at position {head.position}, its tree has {kept.size} leaves")
+        elif kept != self.range and self.position == head.position:
+            # Where the last records are missing, their leaves are: that was told.
             self.note("head", f"the head's tree has the root {kept.root().hex()}, not that of the records")
 
     async def _check_beyond(self, head: Head) -> None:

@@ -37,14 +37,14 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("archived")
     journal, archive = folder / "runs.db", folder / "runs.archive"
     shutil.copy(GOLDEN / "runs-1.db", journal)
-    ok_called("archive", journal, "--to", archive, "--before", "2100-01-01", "--as", "maria", "--reason", "year's end")
+    ok_called("archive", journal, "--out", archive, "--before", "2100-01-01", "--as", "maria", "--reason", "year's end")
     return journal, archive
 
 
 def test_all_that_is_over_leaves_and_what_must_stay_is_named(golden_runs: Path) -> None:
     archive = golden_runs.with_suffix(".archive")
     before = one_object(ok_called("verify", golden_runs, "--json"))
-    done = called("archive", golden_runs, "--to", archive, "--before", "2100-01-01", "--json")
+    done = called("archive", golden_runs, "--out", archive, "--before", "2100-01-01", "--json")
     assert done.returncode == 0, done.stderr
     told = one_object(done.stdout)
     assert told["records"] == told["moved"] == 894
@@ -76,7 +76,7 @@ def test_what_is_named_and_must_stay_is_refused_and_nothing_done(
     given: list[str], says: str, golden_runs: Path
 ) -> None:
     archive = golden_runs.with_suffix(".archive")
-    done = called("archive", golden_runs, "--to", archive, *given)
+    done = called("archive", golden_runs, "--out", archive, *given)
     assert done.returncode == 4
     assert says in complaint(done)
     assert not archive.exists()
@@ -85,28 +85,29 @@ def test_what_is_named_and_must_stay_is_refused_and_nothing_done(
 
 def test_bad_use(golden_runs: Path) -> None:
     archive = golden_runs.with_suffix(".archive")
-    assert called("archive", golden_runs, "--to", archive).returncode == 2
-    assert called("archive", golden_runs, "--to", archive, "--before", "soon").returncode == 2
-    assert called("archive", golden_runs, "--to", archive, "--run", "nobody").returncode == 3
-    assert called("archive", golden_runs, "--to", archive, "--session", "nobody").returncode == 3
+    assert called("archive", golden_runs, "--out", archive).returncode == 2
+    assert called("archive", golden_runs, "--out", archive, "--before", "soon").returncode == 2
+    assert called("archive", golden_runs, "--out", archive, "--run", "nobody").returncode == 3
+    assert called("archive", golden_runs, "--out", archive, "--session", "nobody").returncode == 3
     archive.write_bytes(b"something else")
-    done = called("archive", golden_runs, "--to", archive, "--before", "2100-01-01")
+    done = called("archive", golden_runs, "--out", archive, "--before", "2100-01-01")
     assert done.returncode == 5
     assert archive.read_bytes() == b"something else"
 
 
 def test_nothing_to_archive_is_no_error_and_makes_no_file(golden_runs: Path) -> None:
     archive = golden_runs.with_suffix(".archive")
-    assert "nothing is finished" in ok_called("archive", golden_runs, "--to", archive, "--before", "2000-01-01")
+    assert "nothing is finished" in ok_called("archive", golden_runs, "--out", archive, "--before", "2000-01-01")
     assert (
-        one_object(ok_called("archive", golden_runs, "--to", archive, "--before", "2000-01-01", "--json"))["moved"] == 0
+        one_object(ok_called("archive", golden_runs, "--out", archive, "--before", "2000-01-01", "--json"))["moved"]
+        == 0
     )
     assert not archive.exists()
 
 
 def test_given_again_it_finishes_what_was_begun(archived: tuple[Path, Path]) -> None:
     journal, archive = archived
-    told = one_object(ok_called("archive", journal, "--to", archive, "--before", "2100-01-01", "--json"))
+    told = one_object(ok_called("archive", journal, "--out", archive, "--before", "2100-01-01", "--json"))
     assert (told["resumed"], told["moved"], told["records"]) == (True, 0, 894)
     lines = objects(ok_called("tail", journal, "--no-follow", "-n", "1000000", "--json"))
     assert [line["type"] for line in lines].count("archive.made") == 1
@@ -168,7 +169,7 @@ def test_exports_say_what_is_archived_and_hold_it_with_the_archive(archived: tup
 
 def test_a_bundle_of_what_is_archived_needs_the_archive_and_then_proves_it(golden_runs: Path, tmp_path: Path) -> None:
     archive, bundle, key = golden_runs.with_suffix(".archive"), tmp_path / "evidence.zip", tmp_path / "log.key"
-    ok_called("archive", golden_runs, "--to", archive, "--run", ENDED)
+    ok_called("archive", golden_runs, "--out", archive, "--run", ENDED)
     ok_called("keygen", key, "--name", "example.com/log")
     ok_called("checkpoint", golden_runs, "--key", key)
     given: list[str | Path] = [
@@ -302,7 +303,7 @@ def test_killed_while_it_deletes_nothing_is_lost(golden_runs: Path) -> None:
         "move._Mover._move_unit, real = (lambda *given: (real(*given), kill())), move._Mover._move_unit\n"
         "main(sys.argv[1:])"
     )
-    given = ["archive", str(golden_runs), "--to", str(archive), "--before", "2100-01-01"]
+    given = ["archive", str(golden_runs), "--out", str(archive), "--before", "2100-01-01"]
     done = subprocess.run([sys.executable, "-c", script, *given], capture_output=True, env=dict(os.environ))
     assert done.returncode == -signal.SIGKILL
     assert one_object(ok_called("verify", golden_runs, "--json"))["archived"] == 0
@@ -318,7 +319,7 @@ def test_an_archive_matches_the_checkpoint_of_its_size(golden_runs: Path, tmp_pa
     pub = tmp_path / "log.key.pub"
     ok_called("keygen", key, "--name", "example.com/log")
     ok_called("checkpoint", golden_runs, "--key", key)
-    ok_called("archive", golden_runs, "--to", archive, "--run", ENDED)
+    ok_called("archive", golden_runs, "--out", archive, "--run", ENDED)
     checkpoints = golden_runs.with_name(f"{golden_runs.name}.checkpoints")
     told = one_object(ok_called("verify", archive, "--pub", pub, "--checkpoint", checkpoints, "--json"))
     assert told["grade"] == "matches checkpoint"

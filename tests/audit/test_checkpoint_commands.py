@@ -51,6 +51,23 @@ def data(found: JsonObject, name: str) -> bytes:
     return bytes.fromhex(value)
 
 
+def problems(found: JsonObject) -> list[tuple[str, str]]:
+    """Kind and message of what a verification has found."""
+    listed = found["problems"]
+    assert isinstance(listed, list)
+    return [(each["kind"], each["message"]) for each in listed]
+
+
+def changed(journal: Path, *statements: str) -> None:
+    """Change a journal as somebody could who can write the file."""
+    with sqlite3.connect(journal) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
 def test_a_key_is_made_once_and_is_its_owners(tmp_path: Path, journal: Path) -> None:
     path = tmp_path / "key"
     printed = ok_called("keygen", path, "--journal", journal)
@@ -84,7 +101,12 @@ def test_verify_says_that_the_journal_is_the_one_that_was_signed(journal: Path, 
     assert third == "1 checkpoint by example.com/desk, the last of 11 records"
     assert "there are no checkpoints in" in refused(called("verify", journal, "--pub", public(key)), 3)
     assert "--pub" in refused(called("verify", journal, "--checkpoint", out), 2)
-    assert called("verify", journal, "--checkpoint", out, "--pub", public(key), "--quorum", "1").returncode == 1
+    done = called("verify", journal, "--checkpoint", out, "--pub", public(key), "--quorum", "1", "--json")
+    found = one_object(done.stdout)
+    assert (done.returncode, found["ok"], found["grade"]) == (1, False, "matches checkpoint")
+    assert problems(found) == [
+        ("witness", "fewer than 1 of the witnesses that are trusted have signed the last checkpoint")
+    ]
 
 
 def test_verify_finds_another_history_that_agrees_with_itself(journal: Path, key: Path, tmp_path: Path) -> None:
@@ -102,13 +124,30 @@ def test_verify_believes_no_checkpoint_that_the_pinned_key_has_not_signed(
 ) -> None:
     ok_called("checkpoint", journal, "--key", key, "--out", out := tmp_path / "kept")
     ok_called("keygen", stranger := tmp_path / "stranger", "--name", "example.com/desk")
-    done = called("verify", journal, "--checkpoint", out, "--pub", public(stranger))
-    assert "none of the keys that are trusted has signed this" in refused(done, 1)
-    out.write_text(out.read_text("utf-8").replace("\n11\n", "\n10\n"), "utf-8")
-    assert "was changed" in refused(called("verify", journal, "--checkpoint", out, "--pub", public(key)), 1)
-    assert "no public key" in refused(
-        called("verify", journal, "--checkpoint", out, "--pub", "example.com+00000000+nonsense"), 2
-    )
+    signed = out.read_text("utf-8")
+    for text, pinned, complains in (
+        (signed, stranger, f"{out}, checkpoint 1: none of the keys that are trusted has signed this"),
+        (signed.replace("\n11\n", "\n10\n"), key, "was changed"),
+        ("nonsense", key, "the last checkpoint is cut off in the middle"),
+    ):
+        out.write_text(text, "utf-8")
+        done = called("verify", journal, "--checkpoint", out, "--pub", public(pinned))
+        assert (done.returncode, done.stderr) == (1, "")
+        assert complains in done.stdout.splitlines()[0]
+        found = one_object(called("verify", journal, "--checkpoint", out, "--pub", public(pinned), "--json").stdout)
+        assert (found["ok"], found["grade"], found["checkpoints"]) == (False, "self-consistent", [])
+        ((kind, message),) = problems(found)
+        assert kind == "checkpoint"
+        assert complains in message
+    both = tmp_path / "both"
+    ok_called("checkpoint", journal, "--key", stranger, "--out", both)
+    both.write_text(f"{signed}\n{both.read_text('utf-8')}", "utf-8")
+    done = called("verify", journal, "--checkpoint", both, "--pub", public(key))
+    assert done.returncode == 1
+    assert f"{both}, checkpoint 2: none of the keys" in done.stdout
+    assert "1 checkpoint by example.com/desk" in done.stdout
+    done = called("verify", journal, "--checkpoint", out, "--pub", "example.com+00000000+nonsense")
+    assert "no public key" in refused(done, 2)
 
 
 def cut(journal: Path, to: int) -> None:
@@ -143,6 +182,53 @@ def test_a_journal_that_was_cut_is_signed_no_more(journal: Path, key: Path) -> N
     done = called("verify", journal, "--pub", public(key))
     assert done.returncode == 1
     assert "example.com/desk signed 11 records, the journal has 7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("statement", "complains"),
+    [
+        ("UPDATE events SET facts = x'80' WHERE position = 3", "position 3: the stored bytes do not have the recorded"),
+        ("UPDATE events SET leaf = zeroblob(32) WHERE position = 5", "position 5: the stored bytes do not have the"),
+        (
+            "UPDATE events SET version = 'x' WHERE position = 3",
+            "position 3: a column has a value that cannot be hashed",
+        ),
+        ("DELETE FROM events WHERE position = 3", "position 4: position 3 is missing before it"),
+        ("DELETE FROM events WHERE position = 11", "position 11: the head is at position 11, the last record is at"),
+        ("UPDATE head SET range = x'00'", "1 bytes are not a compact range"),
+        ("UPDATE head SET position = 9", "position 10: the record stands beyond the head"),
+        ("DELETE FROM large", "position 8: the large value"),
+        ("UPDATE streams SET version = 9 WHERE name = 'ticket/1'", "the index says version 9"),
+    ],
+)
+@pytest.mark.parametrize("signed_before", [False, True])
+def test_nothing_is_signed_that_does_not_verify(
+    journal: Path, key: Path, statement: str, complains: str, signed_before: bool
+) -> None:
+    kept = Path(f"{journal}.checkpoints")
+    if signed_before:
+        ok_called("checkpoint", journal, "--key", key)
+    before = kept.read_bytes() if signed_before else None
+    changed(journal, statement)
+    said = refused(called("checkpoint", journal, "--key", key), 5)
+    assert complains in said
+    assert "nothing was signed" in said
+    assert (kept.read_bytes() if kept.exists() else None) == before
+    assert called("verify", journal).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM events WHERE position = 11", "the head is at position 11, the last record is at 10"),
+        ("UPDATE head SET position = 7", "the head is at position 7, its tree has 11 leaves"),
+        ("UPDATE head SET range = x'00'", "1 bytes are not a compact range"),
+    ],
+)
+def test_what_is_wrong_with_the_head_is_told_once(journal: Path, statement: str, told: str) -> None:
+    changed(journal, statement)
+    found = one_object(called("verify", journal, "--json").stdout)
+    assert [message for kind, message in problems(found) if kind == "head"] == [told]
 
 
 def test_a_record_is_proved_without_showing_it(journal: Path, key: Path) -> None:
@@ -188,11 +274,7 @@ def test_what_is_not_there_is_not_proved(journal: Path, tmp_path: Path, key: Pat
     ],
 )
 def test_nothing_is_proved_about_a_damaged_record(journal: Path, statement: str, complains: str) -> None:
-    with sqlite3.connect(journal) as database:
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
-        database.execute(statement)
-    database.close()
+    changed(journal, statement)
     assert complains in refused(called("prove", journal, "3"), 5)
     assert called("verify", journal).returncode == 1
 

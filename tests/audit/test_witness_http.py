@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 import trio
-from attrs import define, field, frozen
-from tests.cli.program import called, ok_called
+from attrs import define, field
+from tests.cli.program import called, complaint, ok_called, one_object
+from tests.journal.signed_log import KEY, REGISTRY, WITNESS, Counted, ask
 
 from trouper_adapters.witness_http import HTTPWitness
-from trouper_journal import EventRegistry, Journal, SystemClock, event
+from trouper_journal import Journal
 from trouper_journal.proofs import InvalidProof, check_consistency
 from trouper_journal.signing import (
     Checkpoint,
     InvalidNote,
-    SignedCheckpoint,
-    ask_witnesses,
     cosign,
     new_key,
     open_checkpoint,
     read_submission,
-    sign_head,
     write_key,
 )
 
-
-@event("test.counted")
-@frozen
-class Counted:
-    number: int
-
-
-class Standing(SystemClock):
-    """A clock that stands."""
-
-    def now(self) -> int:
-        return 1_700_000_000_000_000_000
-
-
-REGISTRY = EventRegistry([Counted])
-KEY = new_key("example.com/desk")
-WITNESS = new_key("witness.example/w", witness=True)
 SIZE = {"Content-Type": "text/x.tlog.size"}
 
 Answer = tuple[int, dict[str, str], str]
@@ -122,20 +103,6 @@ def serving() -> Iterator[Server]:
             thread.join()
 
 
-@asynccontextmanager
-async def journal_of(count: int, *, sign: int = 1) -> AsyncIterator[Journal]:
-    async with Journal.open(registry=REGISTRY, clock=Standing(), random=bytes) as journal:
-        for number in range(count):
-            await journal.append("s", [Counted(sign * number)])
-        yield journal
-
-
-async def ask(witness: HTTPWitness, count: int, *, sign: int = 1) -> tuple[SignedCheckpoint, str]:
-    async with journal_of(count, sign=sign) as journal:
-        found = await ask_witnesses(journal, await sign_head(journal, KEY), [witness])
-    return found.checkpoint, "".join(why for _, why in found.refusals)
-
-
 async def test_a_growing_log_is_cosigned_with_one_request_each() -> None:
     with serving() as server:
         witness = HTTPWitness(server.url, WITNESS.verifier)
@@ -161,9 +128,9 @@ async def test_what_a_witness_finds_wrong_is_said() -> None:
         await ask(witness := HTTPWitness(server.url, WITNESS.verifier), 8)
         _, why = await ask(HTTPWitness(server.url, WITNESS.verifier), 5)
         assert "has cosigned 8 records, the checkpoint has 5" in why
-        _, why = await ask(witness, 8, sign=-1)
+        _, why = await ask(witness, 8, other_from=1)
         assert "has cosigned another history of this size: a split view (HTTP status 409)" in why
-        _, why = await ask(witness, 9, sign=-1)
+        _, why = await ask(witness, 9, other_from=1)
         assert "does not accept the proof" in why
 
 
@@ -240,3 +207,37 @@ def test_the_command_asks_witnesses_and_keeps_what_they_sign(tmp_path: Path) -> 
     assert "cosigned by witness.example/w" in verified
     assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py:nobody").returncode == 3
     assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py").returncode == 2
+
+
+def test_a_witness_is_named_by_its_url_and_key(tmp_path: Path) -> None:
+    async def made(path: Path) -> None:
+        async with Journal.open(path, registry=REGISTRY) as journal:
+            await journal.append("s", [Counted(1), Counted(2)])
+
+    trio.run(made, journal := tmp_path / "j.db")
+    write_key(key := tmp_path / "key", KEY)
+    (pub := tmp_path / "w.pub").write_text(f"{WITNESS.verifier}\n")
+    asking = ("checkpoint", journal, "--key", key)
+    first = one_object(ok_called(*asking, "--json"))
+    assert (first["added"], first["cosigned_by"]) == (True, [])
+    with serving() as server:
+        done = called(*asking, "--witness-url", server.url, pub)
+        assert done.returncode == 0
+        assert "nothing new was recorded since the last one" in done.stderr
+        assert done.stderr.endswith("; now cosigned by witness.example/w\n")
+        assert "— witness.example/w " in done.stdout
+        again = one_object(ok_called(*asking, "--witness-url", server.url, str(WITNESS.verifier), "--json"))
+        assert (again["added"], again["cosigned_by"]) == (False, [])
+        assert len(server.requests) == 1
+        server.instead = (404, {}, "")
+        trio.run(made, journal)
+        assert "does not know the log" in called(*asking, "--witness-url", server.url, pub).stderr
+    verified = ok_called("verify", journal, "--pub", str(KEY.verifier), "--witness", pub)
+    assert verified.startswith("matches checkpoint: 4 records")
+    for url, given, complains in (
+        ("witness.example", str(WITNESS.verifier), "is no URL"),
+        ("https://witness.example", str(KEY.verifier), "is not a witness's"),
+        ("https://witness.example", "w+00000000+nonsense", "no public key"),
+    ):
+        done = called(*asking, "--witness-url", url, given)
+        assert (done.returncode, complains in complaint(done)) == (2, True)

@@ -117,7 +117,7 @@ def test_what_is_archived_is_erased_and_counted_where_the_archive_is_given(
 ) -> None:
     path, turns, _ = sealed
     archive = tmp_path / "old.archive"
-    ok_called("archive", path, "--to", archive, "--session", "s1", "--as", "maria")
+    ok_called("archive", path, "--out", archive, "--session", "s1", "--as", "maria")
     assert SECRET in ok_called("show", path, turns[0], "--archive", archive)
     # Which runs the session had stands in what was archived.
     asked: list[str | Path] = ["erase", path, "--session", "s1", "--reason", "x"]

@@ -115,7 +115,7 @@ def test_what_is_no_journal_of_this_release_is_refused_in_one_line_and_left_alon
         done = called(verb, path, *given_to(verb, "0"))
         assert done.returncode == 5, (verb, done)
         assert message in complaint(done)
-    assert called("backup", path, "--to", tmp_path / "copy.db").returncode == 5
+    assert called("backup", path, "--out", tmp_path / "copy.db").returncode == 5
     assert seen(tmp_path) == before
 
 

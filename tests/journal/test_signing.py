@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from attrs import frozen
+from tests.journal.signed_log import KEY, REGISTRY, Counted, journal_of
 
-from trouper_journal import EventRegistry, Journal, JournalCorrupt, SystemClock, Verification, event
+from trouper_journal import Journal, JournalCorrupt, Verification
 from trouper_journal.proofs import (
     InvalidProof,
     check_consistency,
@@ -40,32 +38,6 @@ from trouper_journal.signing import (
     verify_signed,
     write_key,
 )
-
-
-@event("test.counted")
-@frozen
-class Counted:
-    number: int
-
-
-class Standing(SystemClock):
-    """A clock that stands."""
-
-    def now(self) -> int:
-        return 1_700_000_000_000_000_000
-
-
-REGISTRY = EventRegistry([Counted])
-KEY = new_key("example.com/desk")
-
-
-@asynccontextmanager
-async def journal_of(count: int, *, other_from: int = 10**9) -> AsyncIterator[Journal]:
-    """A journal of so many records, always the same until a position from which on they are others."""
-    async with Journal.open(registry=REGISTRY, clock=Standing(), random=bytes) as journal:
-        for number in range(count):
-            await journal.append("s", [Counted(number if number + 1 < other_from else -number)])
-        yield journal
 
 
 async def signed_of(count: int, *, other_from: int = 10**9) -> SignedCheckpoint:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.journal.signed_log import KEY, WITNESS, Standing, ask, journal_of
 
-from trouper_journal import EventRegistry, Journal, SystemClock, event
 from trouper_journal.signing import (
     CheckpointFile,
     FileWitness,
@@ -21,7 +19,6 @@ from trouper_journal.signing import (
     Prove,
     SignedCheckpoint,
     VerifierKey,
-    Witness,
     ask_witnesses,
     new_key,
     open_checkpoint,
@@ -32,41 +29,8 @@ from trouper_journal.signing import (
 )
 
 
-@event("test.counted")
-@frozen
-class Counted:
-    number: int
-
-
-class Standing(SystemClock):
-    """A clock that stands."""
-
-    def now(self) -> int:
-        return 1_700_000_000_000_000_000
-
-
-REGISTRY = EventRegistry([Counted])
-KEY = new_key("example.com/desk")
-WITNESS = new_key("witness.example/w", witness=True)
-
-
-@asynccontextmanager
-async def journal_of(count: int, *, sign: int = 1) -> AsyncIterator[Journal]:
-    async with Journal.open(registry=REGISTRY, clock=Standing(), random=bytes) as journal:
-        for number in range(count):
-            await journal.append("s", [Counted(sign * number)])
-        yield journal
-
-
 def witness_at(path: Path) -> FileWitness:
     return FileWitness(path, WITNESS, KEY.verifier, clock=Standing())
-
-
-async def ask(witness: Witness, count: int, *, sign: int = 1) -> tuple[SignedCheckpoint, str]:
-    """The checkpoint of so many records with what the witness added, and what it refused for."""
-    async with journal_of(count, sign=sign) as journal:
-        found = await ask_witnesses(journal, await sign_head(journal, KEY), [witness])
-    return found.checkpoint, "".join(why for _, why in found.refusals)
 
 
 async def test_a_log_that_grows_is_cosigned(tmp_path: Path) -> None:
@@ -88,9 +52,9 @@ async def test_a_log_that_was_cut_or_changed_is_not_cosigned(tmp_path: Path) -> 
     assert "7 records were cosigned before, the checkpoint has 5" in why
     assert signed.witnesses == ()
     assert len(signed.note.signatures) == 1
-    _, why = await ask(witness_at(tmp_path / "w"), 7, sign=-1)
+    _, why = await ask(witness_at(tmp_path / "w"), 7, other_from=1)
     assert "split view: another history of 7 records was cosigned before" in why
-    _, why = await ask(witness_at(tmp_path / "w"), 9, sign=-1)
+    _, why = await ask(witness_at(tmp_path / "w"), 9, other_from=1)
     assert "is not the beginning of the tree of 9 leaves" in why
     assert (tmp_path / "w").read_bytes() == before
 

@@ -32,7 +32,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "verify": "verifying", "replay": "replaying", "doctor": "doctoring",
     # to hand on
     "export": "exporting", "archive": "archiving", "backup": "copying", "keygen": "signing", "checkpoint": "signing",
-    "prove": "verifying",
+    "prove": "proving",
     # to forget
     "erase": "erasing", "keys": "erasing",
     # for programs

@@ -25,7 +25,7 @@ from trouper_journal.signing import SignedCheckpoint
 
 @command
 @click.argument("journal", type=click.Path(path_type=Path, readable=False))
-@click.option("--to", "target", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The archive.")
+@click.option("--out", "target", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The archive.")
 @click.option("--before", metavar="DATE", help="What is over, and has no record since: 2027-01-31, or a moment.")
 @click.option("--run", "run_ids", metavar="RUN", multiple=True, help="This run, with all below it; again for more.")
 @click.option("--session", "sessions", metavar="SESSION", multiple=True, help="This session, with all of its turns.")

@@ -1,11 +1,17 @@
-"""What the commands that check have in common: a bar that shows how far they are."""
+"""What the commands that check have in common: how many processes work, and a bar that shows how far they are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
 from trouper.cli.output import Output
+
+JOBS = click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes work; by default as many as cores."
+)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from trouper_journal.backup import back_up
 @command
 @JOURNAL
 @click.option(
-    "--to", "target", required=True, type=click.Path(path_type=Path, dir_okay=False), help="A file that is not there."
+    "--out", "target", required=True, type=click.Path(path_type=Path, dir_okay=False), help="A file that is not there."
 )
 def backup(output: Output, /, journal: Path, *, target: Path) -> Exit:
     """Copy a journal as it stands now, also while a daemon writes to it, and verify the copy.

@@ -27,7 +27,7 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.verifying import CHECKPOINTS, PUBLIC, public_key, signed_checkpoints
+from trouper.cli.pinned import CHECKPOINTS, PUBLIC, public_key, signed_checkpoints
 from trouper.narration.text import count
 from trouper_journal import Journal
 from trouper_journal.signing import SignedCheckpoint, VerifierKey, verify_signed

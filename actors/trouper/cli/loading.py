@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,8 @@ from attrs import frozen
 
 from trouper.agent import Agent
 from trouper.cli.codes import NotFoundError, UsageError
-from trouper_journal.signing import Witness
+from trouper.cli.pinned import public_key
+from trouper_journal.signing import InvalidKey, SignatureType, Witness
 
 
 @frozen
@@ -69,6 +71,28 @@ def load_witness(target: str) -> Witness:
     if not isinstance(found, Witness):
         raise UsageError(f"{target} is no witness: it has no key and no add_checkpoint")
     return found
+
+
+def http_witness(url: str, key: str) -> Witness:
+    """A witness behind HTTP.
+
+    Args:
+        url: Its submission prefix.
+        key: Its public key: the text, or a file that holds it.
+
+    Raises:
+        UsageError: It is no URL.
+        NotFoundError: The key's file is not there.
+        InvalidKey: It is no witness's key.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--witness-url: {url!r} is no URL, such as https://witness.example/submit")
+    public = public_key(key)
+    if public.kind is not SignatureType.COSIGNATURE:
+        raise InvalidKey(f"the key of {public.name} is not a witness's")
+    made: object = import_module("trouper_adapters.witness_http").HTTPWitness(url, public)
+    assert isinstance(made, Witness)
+    return made
 
 
 def _split(target: str) -> tuple[Path, str | None]:

@@ -14,7 +14,7 @@ from rich.text import Text
 from trouper.audit.refold import RUN
 from trouper.audit.replay_report import ReplayProblem, StreamReplay
 from trouper.audit.replaying import replay_opened
-from trouper.cli.checking import progress
+from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import find_run, given_archives, opened_to_read
@@ -38,7 +38,7 @@ class _Total:
 @command
 @JOURNAL
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option("--jobs", type=click.IntRange(min=1), help="How many processes work; by default as many as cores.")
+@JOBS
 @click.option("--full", is_flag=True, help="Shorten nothing.")
 def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | None, full: bool) -> Exit:
     """Check that the rules would take the recorded steps, of one run or of all.

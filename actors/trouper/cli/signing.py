@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
-from trouper.cli.checking import progress
+from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import ConflictError, Exit, NotFoundError, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import opened_to_read
-from trouper.cli.loading import load_witness
+from trouper.cli.loading import http_witness, load_witness
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.verifying import beside
+from trouper.cli.pinned import beside
 from trouper.narration.text import clean, count
+from trouper_journal._workers import cores
 from trouper_journal.signing import (
     CheckpointFile,
     Note,
@@ -72,7 +73,14 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
 
 @command
 @JOURNAL
-@click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="The private key's file.")
+@click.option(
+    "--key",
+    "key_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The private key's file, as keygen makes it.",
+)
 @click.option(
     "--witness",
     "witnesses",
@@ -80,31 +88,52 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
     metavar="FILE:NAME",
     help="A witness to ask for its signature: a variable in a Python file; again for more.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Where to add it; by default JOURNAL.checkpoints.")
-def checkpoint(output: Output, /, journal: Path, *, key_file: Path, witnesses: Sequence[str], out: Path | None) -> Exit:
-    """Sign how many records a journal has and what they are; adds the checkpoint to a file, and prints it.
+@click.option(
+    "--witness-url",
+    "urls",
+    type=(str, str),
+    multiple=True,
+    metavar="URL KEY",
+    help="A witness behind HTTP: where, and its public key (its text, or a file that holds it); again for more.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file that it is added to; JOURNAL.checkpoints by default.",
+)
+@JOBS
+def checkpoint(
+    output: Output,
+    /,
+    journal: Path,
+    *,
+    key_file: Path,
+    witnesses: Sequence[str],
+    urls: Sequence[tuple[str, str]],
+    out: Path | None,
+    jobs: int | None,
+) -> Exit:
+    """Verify a journal, and sign how many records it has and what they are; adds that to a file, and prints it.
 
-    Signs nothing that contradicts what that file says was signed before: exit code 1, as where a witness does not
-    sign. Keep a copy where those who can
-    write the journal cannot write; `trouper verify --pub` compares the journal with it.
+    Nothing is signed that does not verify (exit code 5), or that contradicts what that file says was signed before
+    (exit code 1, as where a witness does not sign). Keep a copy where those who can write the journal cannot write:
+    `trouper verify --pub` compares the journal with it.
     """
 
     async def main() -> Exit:
         key = _own_key(key_file)
-        asked = [load_witness(each) for each in witnesses]
+        asked = [*(load_witness(each) for each in witnesses), *(http_witness(*each) for each in urls)]
         file = CheckpointFile(out or beside(journal))
         async with opened_to_read(journal) as opened_journal:
             earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
-            with progress(output, "looking at what was signed before") as told:
-                signed = await sign_head(opened_journal, key, [each.checkpoint for each in earlier], progress=told)
+            with progress(output, "verifying") as told:
+                signed = await sign_head(
+                    opened_journal, key, [each.checkpoint for each in earlier], progress=told, jobs=jobs or cores()
+                )
             added = not earlier or earlier[-1].checkpoint != signed.checkpoint
-
-            def check(notes: list[Note]) -> None:
-                if len(notes) != len(earlier):
-                    raise ConflictError(f"{file.path} was added to by somebody else meanwhile: try again")
-
             if added:
-                file.append(signed, check)
+                _add(file, signed, len(earlier))
             else:
                 signed = earlier[-1]
             # One whose signature is there already has nothing to add.
@@ -118,6 +147,14 @@ def checkpoint(output: Output, /, journal: Path, *, key_file: Path, witnesses: S
         return Exit.BAD if found.refusals else Exit.OK
 
     return run_async(main)
+
+
+def _add(file: CheckpointFile, signed: SignedCheckpoint, known: int) -> None:
+    def check(notes: list[Note]) -> None:
+        if len(notes) != known:
+            raise ConflictError(f"{file.path} was added to by somebody else meanwhile: try again")
+
+    file.append(signed, check)
 
 
 def _write_pair(file: Path, key: SignerKey, public: Path, text: str) -> None:
@@ -137,6 +174,7 @@ def _own_key(path: Path) -> SignerKey:
 
 def _print_checkpoint(output: Output, signed: SignedCheckpoint, path: str, *, added: bool) -> None:
     found = signed.checkpoint
+    cosigned = [witness.name for witness in signed.witnesses]
     if output.as_json:
         output.json(
             {
@@ -146,9 +184,11 @@ def _print_checkpoint(output: Output, signed: SignedCheckpoint, path: str, *, ad
                 "checkpoint": str(signed),
                 "file": path,
                 "added": added,
+                "cosigned_by": cosigned,
             }
         )
         return
     output.raw(str(signed).removesuffix("\n"))
-    where = "added to" if added else "nothing new since the last one in"
-    output.note(styled(f"{count(found.size, 'record')} signed as {clean(found.origin)}; {where} {path}", "dim"))
+    where = "added to" if added else "nothing new was recorded since the last one in"
+    by = f"; now cosigned by {', '.join(clean(name) for name in cosigned)}" if cosigned else ""
+    output.note(styled(f"{count(found.size, 'record')} signed as {clean(found.origin)}; {where} {path}{by}", "dim"))
