@@ -84,3 +84,15 @@ def with_archived_of_stream(
     seen = {record.position for record in found}
     markers: list[Record] = [marker(*row) for row in rows if row[0] not in seen]
     return [*markers, *found][:limit]
+
+
+def count_archived(database: sqlite3.Connection, *, prefix: str, after: int) -> list[tuple[bytes, int, int]]:
+    """Of each archive its id, how many records behind a position went there, and how many streams of such a name."""
+    if not has_archived(database):
+        return []
+    query = (
+        "SELECT x.id, count(*), count(DISTINCT iif(substr(s.name, 1, ?1) = ?2, a.stream_id, NULL)) FROM archived a "
+        "JOIN streams s ON s.id = a.stream_id JOIN archives x ON x.number = a.archive WHERE a.position > ?3 "
+        "GROUP BY x.number"
+    )
+    return database.execute(query, (len(prefix), prefix, after)).fetchall()

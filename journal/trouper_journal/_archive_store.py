@@ -160,6 +160,11 @@ class ArchivedStore:
         return self._inner
 
     @property
+    def archives(self) -> Sequence[ArchiveStore]:
+        """The archives beside it."""
+        return self._archives
+
+    @property
     def journal_id(self) -> bytes:
         """As the inner store."""
         return self._inner.journal_id

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+import attrs
 import trio
 
 from trouper_journal import _archive_file, _archive_move, _archive_write
@@ -21,14 +22,18 @@ from trouper_journal._archive_file import ArchiveCheck as ArchiveCheck
 from trouper_journal._archive_file import ArchiveInfo as ArchiveInfo
 from trouper_journal._archive_file import is_archive as is_archive
 from trouper_journal._archive_move import Moved as Moved
+from trouper_journal._archive_rows import count_archived
 from trouper_journal._archive_store import ArchivedStore as ArchivedStore
 from trouper_journal._archive_store import ArchiveStore as ArchiveStore
 from trouper_journal._archive_store import beside as beside
 from trouper_journal._archive_store import open_archive as open_archive
 from trouper_journal._archived import Archived as Archived
+from trouper_journal._archived import refuse
 from trouper_journal._errors import ArchiveRefused
 from trouper_journal._journal import Journal
 from trouper_journal._opening import real_path
+from trouper_journal._printable import Plain
+from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 
 Progress = Callable[[int, int], None]
 
@@ -135,6 +140,55 @@ async def shrink(journal: Journal) -> bool:
         StorageFull, StorageReadOnly, JournalError: It could not; the journal is as it was.
     """
     return await trio.to_thread.run_sync(_archive_move.shrink, _path_of(journal))
+
+
+async def refuse_archived(journal: Journal, *streams: str) -> None:
+    """Go on only if these streams can be read here. Streams that do not exist are no concern of it.
+
+    Raises:
+        RecordArchived: One of them was archived, and its archive is not at hand; the first is named.
+    """
+    for stream in streams:
+        for record in await journal.read_page(stream, limit=1):
+            if isinstance(record, Archived):
+                raise refuse(record)
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class LeftOut(Plain):
+    """What of a journal is in archives that are not at hand.
+
+    Attributes:
+        records: How many records.
+        streams: How many streams, of those that were asked for.
+    """
+
+    records: int = 0
+    streams: int = 0
+
+
+async def left_out(journal: Journal, *, prefix: str = "", after: int = 0) -> LeftOut:
+    """What whoever reads all of a journal does not see, because it is in archives that are not at hand.
+
+    Args:
+        journal: The journal, opened with ``read_only=True``. Of an archive by itself nothing is left out.
+        prefix: How the names of the streams begin that are counted.
+        after: Only records behind this position.
+
+    Raises:
+        StorageBusy, JournalCorrupt, JournalBroken: It cannot be read.
+    """
+    store = journal.store
+    at_hand: frozenset[bytes] = frozenset()
+    if isinstance(store, ArchivedStore):
+        at_hand = frozenset(archive.info.id for archive in store.archives)
+        store = store.inner
+    if not isinstance(store, ReadOnlySQLiteStore):
+        await trio.lowlevel.checkpoint()
+        return LeftOut()
+    rows = await store.query(partial(count_archived, prefix=prefix, after=after))
+    missing = [(records, streams) for archive, records, streams in rows if archive not in at_hand]
+    return LeftOut(sum(records for records, _ in missing), sum(streams for _, streams in missing))
 
 
 def _from_thread(progress: Progress) -> Progress:

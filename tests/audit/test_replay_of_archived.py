@@ -64,10 +64,10 @@ def test_archived_runs_are_named_and_everything_else_goes_on(tmp_path: Path) -> 
 
 def test_commands_say_what_is_missing_and_take_the_archive(tmp_path: Path) -> None:
     path, archive, _ = archived(tmp_path)
-    assert "runs not compared: archived (--archive FILE)" in ok_called("replay", path)
+    assert "the history of 1 run not compared: archived" in ok_called("replay", path)
     assert "archived" not in ok_called("replay", path, "--archive", archive)
     less, whole = called("spend", path), called("spend", path, "--archive", archive)
-    assert "records not counted: archived (--archive)" in less.stderr
+    assert "(2 runs) not read: archived" in less.stderr
     assert whole.stderr == ""
     original = ok_called("spend", FOLDER / f"{NAME}.db")
     assert whole.stdout == original != less.stdout

@@ -22,6 +22,7 @@ from trouper.core.status import status
 from trouper.errors import ForkError
 from trouper.runtime.histories import Histories
 from trouper_journal import Erased, Journal, Plain, Printable, canonical
+from trouper_journal.archive import refuse_archived
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -170,6 +171,7 @@ async def compare(journal: Journal, left: str, right: str | None = None) -> Comp
     Raises:
         UnknownRun: There is none of that id.
         ForkError: One run alone, that is no fork.
+        RecordArchived: One of them is in an archive that is not at hand.
         JournalError: The journal cannot be read.
     """
     histories = Histories(journal)
@@ -183,6 +185,7 @@ async def compare(journal: Journal, left: str, right: str | None = None) -> Comp
 
 
 async def _read(journal: Journal, histories: Histories, run: str) -> _Read:
+    await refuse_archived(journal, f"run/{run}")
     trace = await read_trace(journal, run)
     past = await past_of(histories, trace.state)
     read = _Read(trace, past, await read_document(journal, trace.state.definition))

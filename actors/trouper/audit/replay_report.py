@@ -99,6 +99,11 @@ class StreamReplay(Plain):
         """Whether nothing was found."""
         return self.problem is None
 
+    @property
+    def left_out(self) -> bool:
+        """Whether nothing of it was replayed, because it is in an archive that is not at hand."""
+        return self.not_compared == "archived" and not self.records
+
 
 def facts_of(state: RunState) -> RunFacts:
     """What a run is."""

@@ -14,7 +14,7 @@ from trouper.audit.archiving import ArchiveReport, archive_finished
 from trouper.cli.changing import AS, REASON
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, opened, person
+from trouper.cli.journals import find_listed_run, opened, person
 from trouper.cli.output import Output, styled
 from trouper.narration.text import clean, count
 from trouper_journal import JournalCorrupt, Problem, Verification
@@ -53,7 +53,7 @@ def archive(
 
     async def main() -> Exit:
         async with opened(journal) as opened_journal:
-            runs = tuple([await find_run(opened_journal, run) for run in run_ids])
+            runs = tuple([await find_listed_run(opened_journal, run) for run in run_ids])
             selection = Selection(runs, tuple(sessions), moment)
             with _progress(output) as told:
                 done = await archive_finished(

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from trouper.audit.doctor import CHECKS, Examination, examine
 from trouper.audit.run_checkup import Patience
+from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
@@ -51,6 +52,7 @@ def doctor(output: Output, /, journal: Path, *, quiet: float, waiting: float) ->
                     patience=Patience(quiet=quiet, waiting=waiting),
                     progress=lambda _, done, total: told(done, total),
                 )
+            await tell_left_out(output, opened_journal)
         if output.as_json:
             output.json(_json(found))
         else:

@@ -9,7 +9,7 @@ import click
 from trouper.cli.changing import AS
 from trouper.cli.codes import Exit, NotFoundError, UsageError
 from trouper.cli.command import MASTER_KEY, command, run_async
-from trouper.cli.journals import check_master_key, find_run, opened, person
+from trouper.cli.journals import check_master_key, find_listed_run, opened, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.plain import fields
@@ -41,7 +41,7 @@ def erase(
             if session is not None:
                 done = await erase_session(opened_journal, session, by=by, reason=reason)
             else:
-                found = await find_run(opened_journal, run_id or "")
+                found = await find_listed_run(opened_journal, run_id or "")
                 done = await erase_run(opened_journal, found, by=by, reason=reason)
         if output.as_json:
             output.json(fields(done))

@@ -21,6 +21,8 @@ from trouper.audit import (
     write_bundle,
     write_report,
 )
+from trouper.audit.subjects import runs_of
+from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
@@ -30,6 +32,7 @@ from trouper.cli.output import Output, styled
 from trouper.cli.pinned import CHECKPOINTS, PUBLIC, public_key, signed_checkpoints
 from trouper.narration.text import count
 from trouper_journal import Journal
+from trouper_journal.archive import refuse_archived
 from trouper_journal.signing import SignedCheckpoint, VerifierKey, verify_signed
 
 _CHUNK: Final = 1 << 16
@@ -115,6 +118,8 @@ def export(
         async with opened_to_read(journal) as opened_journal:
             subject = await _subject(opened_journal, run_id, session)
             _say(output, asked, await _export(output, opened_journal, subject, asked))
+            if subject is None:
+                await tell_left_out(output, opened_journal, after=after)
         return Exit.OK
 
     return run_async(main)
@@ -143,9 +148,11 @@ async def _export(output: Output, journal: Journal, subject: Subject | None, ask
 
 
 async def _subject(journal: Journal, run_id: str | None, session: str | None) -> Subject | None:
-    if run_id is not None:
-        return Subject("run", await find_run(journal, run_id))
-    return None if session is None else Subject("session", session)
+    if run_id is None and session is None:
+        return None
+    found = Subject("run", await find_run(journal, run_id)) if run_id is not None else Subject("session", session or "")
+    await refuse_archived(journal, found.stream, *(f"run/{run}" for run in await runs_of(journal, found)))
+    return found
 
 
 def _say(output: Output, asked: _Asked, records: int) -> None:

@@ -8,27 +8,26 @@ import os
 import pwd
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-import trio
 
+from trouper.cli.archives import archives_at_hand, asking_for_the_archive, given_archives, nothing_to_be_done
 from trouper.cli.codes import NotFoundError, UsageError
 from trouper.cli.command import KEYS
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
 from trouper.tools import parse_arguments
-from trouper_journal import Holder, Journal, JournalCorrupt, Record, Store, StreamHead, Value
-from trouper_journal.archive import beside, is_archive, open_archive
+from trouper_journal import Holder, Journal, JournalCorrupt, Record, StreamHead, Value
+from trouper_journal.archive import is_archive, open_archive, refuse_archived
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
 
 _SHOWN = 4
-_ARCHIVES: Final = "trouper.archives"
 _ACTION: Final = re.compile(r"[^/]+/[0-9]+\.[0-9]+")
 
 
@@ -41,7 +40,7 @@ async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Jo
         with_archived: Whether what is done concerns what was archived, too: then archives may be named.
 
     Raises:
-        NotFoundError: There is no such file; none is created.
+        NotFoundError: There is no such file; none is created. Or what something is to be done to was archived.
         UsageError: An archive is named where there is nothing to be done to what is in it.
         JournalError: It cannot be opened.
     """
@@ -49,10 +48,11 @@ async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Jo
     if given_archives() and not with_archived:
         raise UsageError("--archive is for looking: what was archived is over, and nothing more can be done to it")
     async with (
-        _archives() as wrap,
+        archives_at_hand() as wrap,
         Journal.open(path, registry=REGISTRY, keys=keys_of(path), wrap=wrap) as journal,
     ):
-        yield journal
+        with asking_for_the_archive() if with_archived else nothing_to_be_done():
+            yield journal
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
     An archive is opened in the same way, and reads like a journal of which only a part is there.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: There is no such file. What is asked for was archived, and that archive is not at hand.
         JournalError: It cannot be read.
     """
     check_there(path)
@@ -74,10 +74,11 @@ async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
             yield journal
         return
     async with (
-        _archives() as wrap,
+        archives_at_hand() as wrap,
         Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path), wrap=wrap) as journal,
     ):
-        yield journal
+        with asking_for_the_archive():
+            yield journal
 
 
 def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
@@ -113,30 +114,6 @@ def check_master_key(file: Path | None) -> None:
     """
     if file is not None and not file.exists():
         raise NotFoundError(f"there is no master key {file}")
-
-
-def with_archives(context: click.Context, _parameter: click.Parameter, given: Sequence[Path]) -> None:
-    """Take down which archives are to be read beside the journal that a command opens."""
-    context.meta[_ARCHIVES] = given
-
-
-def given_archives() -> Sequence[Path]:
-    """The archives that the command line names."""
-    context = click.get_current_context(silent=True)
-    given: Sequence[Path] = () if context is None else context.meta.get(_ARCHIVES, ())
-    return given
-
-
-@asynccontextmanager
-async def _archives() -> AsyncIterator[Callable[[Store], Store] | None]:
-    """Puts the archives that the command line names beside a journal, for as long as it is open."""
-    async with AsyncExitStack() as stack:
-        archives = []
-        for path in given_archives():
-            if not await trio.Path(path).exists():
-                raise NotFoundError(f"there is no archive {path}")
-            archives.append(await stack.enter_async_context(open_archive(path)))
-        yield beside(*archives) if archives else None
 
 
 def check_there(path: Path) -> None:
@@ -181,7 +158,15 @@ async def find_run(journal: Journal, given: str) -> str:
     Raises:
         UnknownRun: No run's id begins so.
         UsageError: Several do.
+        RecordArchived: It is in an archive that is not at hand.
     """
+    run = await find_listed_run(journal, given)
+    await refuse_archived(journal, f"run/{run}")
+    return run
+
+
+async def find_listed_run(journal: Journal, given: str) -> str:
+    """As `find_run`, also where the run is in an archive that is not at hand."""
     for name in dict.fromkeys((given, given.upper())):
         found: list[str] = []
         async for head in journal.streams(prefix=f"run/{name}"):
@@ -225,7 +210,7 @@ async def find_action(journal: Journal, given: str) -> str:
     """The full id of a call whose run may be given by the beginning of its id.
 
     Raises:
-        UnknownRun, UsageError: As `find_run`. (Whether the run has such a call, the command itself finds.)
+        UnknownRun, UsageError, RecordArchived: As `find_run`. (That the run has such a call, the command itself finds.)
     """
     run, _, call = given.rpartition("/")
     return f"{await find_run(journal, run)}/{call}"

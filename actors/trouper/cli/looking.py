@@ -10,10 +10,11 @@ from attrs import define, field, frozen
 from rich.text import Text
 
 from trouper._clock import SystemClock
+from trouper.cli.archives import tell_left_out, with_archives
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, paged_command, run_async
-from trouper.cli.journals import event_of, find_run, opened_to_read, record_at, with_archives
+from trouper.cli.journals import event_of, find_run, opened_to_read, record_at
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.effect_of import without_effect
@@ -31,6 +32,7 @@ from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper.runtime.domains import is_withheld, why_withheld
 from trouper_journal import Archived, Journal, Record, StreamHead
+from trouper_journal.archive import refuse_archived
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
 _JOURNAL = click.argument("journal", type=click.Path(path_type=Path, readable=False))
@@ -79,6 +81,7 @@ def runs(output: Output, /, journal: Path, *, label: str | None, number: int, ev
         async with opened_to_read(journal) as opened_journal:
             chosen = await choose(opened_journal, label, number, everything=everything)
             await _list_runs(output, opened_journal, chosen, label)
+            await tell_left_out(output, opened_journal)
         return Exit.OK
 
     return run_async(main)
@@ -198,7 +201,9 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
 
     Raises:
         UnknownRun: There is none of that id.
+        RecordArchived: It is in an archive that is not at hand.
     """
+    await refuse_archived(journal, f"run/{name}")
     narrator = Narrator(None if full else CUT)
     story = Story(name, RunState(name))
     async for record in journal.read(f"run/{name}"):
@@ -214,9 +219,7 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
         line = narrator.tell(record, event)
         if before is not None and story.state is not None and without_effect(before, story.state, event):
             line = in_vain(line)
-        # One line stands for all that lie in an archive.
-        if not (isinstance(record, Archived) and record.version > 1):
-            story.lines.append(Told(record.recorded_at, line))
+        story.lines.append(Told(record.recorded_at, line))
     if not story.lines:
         raise UnknownRun(f"there is no run {name} in this journal")
     return story
@@ -309,6 +312,8 @@ def tail(
                     await _print_record(output, opened_journal, teller, record)
                 if output.gone:
                     break
+            if stream is None:
+                await tell_left_out(output, opened_journal, after=begin)
         return Exit.OK
 
     return run_async(main)

@@ -14,10 +14,11 @@ from rich.text import Text
 from trouper.audit.refold import RUN
 from trouper.audit.replay_report import ReplayProblem, StreamReplay
 from trouper.audit.replaying import replay_opened
+from trouper.cli.archives import given_archives, tell_left_out
 from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import find_run, given_archives, opened_to_read
+from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
@@ -31,7 +32,7 @@ class _Total:
     events: int = 0
     erased: int = 0
     other_rules: int = 0
-    archived: int = 0
+    history: int = 0
     differences: int = 0
 
 
@@ -59,19 +60,21 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
                         _tell(output, each, total, limit)
                         if output.gone:
                             break
-        if not output.as_json:
-            _sum_up(output, total)
+            if not output.as_json:
+                _sum_up(output, total)
+            if run is None:
+                await tell_left_out(output, opened_journal)
         return Exit.BAD if total.differences else Exit.OK
 
     return run_async(main)
 
 
 def _tell(output: Output, each: StreamReplay, total: _Total, limit: int | None) -> None:
-    if each.run is not None:
+    if each.run is not None and not each.left_out:
         total.runs += 1
         total.events += each.records
         total.erased += each.not_compared == "erased"
-        total.archived += each.not_compared == "archived"
+        total.history += each.not_compared == "archived"
         total.other_rules += (each.not_compared or "").startswith("rules")
     total.differences += not each.ok
     if output.as_json:
@@ -131,8 +134,8 @@ def _sum_up(output: Output, total: _Total) -> None:
         )
     if total.other_rules:
         output.result(styled(f"{count(total.other_rules, 'run')} not compared: written under other rules", "yellow"))
-    if total.archived:
-        output.result(styled(f"{count(total.archived, 'run')} not compared: archived (--archive FILE)", "yellow"))
+    if total.history:
+        output.result(styled(f"the history of {count(total.history, 'run')} not compared: archived", "yellow"))
     differ = "1 differs" if total.differences == 1 else f"{total.differences} differ"
     checked = f"{count(total.runs, 'run')} with {count(total.events, 'event')} replayed"
     result = "the rules take the recorded steps" if not total.differences else differ

@@ -11,10 +11,11 @@ import click
 from rich.table import Table
 
 from trouper.audit.refold import Files, open_beside
+from trouper.cli.archives import given_archives, tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
-from trouper.cli.journals import given_archives, opened_to_read
+from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
 from trouper.narration.plain import fields
@@ -53,7 +54,7 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
 
     async def main() -> Exit:
         async with (
-            opened_to_read(journal),
+            opened_to_read(journal) as looked_at,
             open_beside(Files(str(journal), [str(archive) for archive in given_archives()])) as opened_journal,
             open_projection(opened_journal, SpendProjection(), in_memory=True) as projected,
         ):
@@ -61,6 +62,7 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
                 await projected.catch_up(told)
             rows = await spending(projected, by, since=since, until=until)
             whole = await spending(projected, (), since=since, until=until)
+            await tell_left_out(output, looked_at)
         if output.as_json:
             for row in rows:
                 output.json(_row_json(row, by))
@@ -68,8 +70,6 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
             output.note(styled("nothing was spent" + (" in these days" if since or until else " yet"), "dim"))
         else:
             _print_rows(output, rows, by, whole[0])
-        if projected.missing:
-            output.note(styled(f"{count(projected.missing, 'record')} not counted: archived (--archive)", "yellow"))
         return Exit.OK
 
     return run_async(main)

@@ -8,6 +8,7 @@ import click
 from attrs import frozen
 
 from trouper._clock import SystemClock
+from trouper.cli.archives import tell_left_out
 from trouper.cli.changing import AS, say_when
 from trouper.cli.codes import Exit, NotFoundError
 from trouper.cli.command import command, paged_command, run_async
@@ -53,7 +54,8 @@ async def _list(output: Output, journal: Journal) -> None:
     rows = [row for row in found if row is not None]
     if len(found) > len(rows):
         hidden = count(len(found) - len(rows), "session")
-        output.note(styled(f"{hidden} not shown: archived (--archive), or of a newer release", "yellow"))
+        output.note(styled(f"{hidden} not shown: archived, or of a newer release", "yellow"))
+    await tell_left_out(output, journal)
     if output.as_json:
         for row in rows:
             output.json(
