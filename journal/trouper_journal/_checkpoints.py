@@ -176,13 +176,18 @@ def check_cosignatures(
 ) -> Iterator[Cosignature]:
     """The cosignatures of these witnesses; what others signed is passed over.
 
+    A key that is given several times, or under several names, is one witness.
+
     Raises:
         InvalidNote: A signature of one of them is wrong.
         MissingExtra: The package ``cryptography`` is not installed.
     """
+    seen: set[bytes] = set()
     for key in witnesses:
         if key.kind is not SignatureType.COSIGNATURE:
             raise InvalidKey(f"the key of {key.name} is not a witness's")
+        if key.public in seen:
+            continue
         signature = next((each for each in note.signatures if each.is_by(key)), None)
         if signature is None:
             continue
@@ -193,6 +198,7 @@ def check_cosignatures(
             raise InvalidNote(f"the cosignature of {key.name} is not one of this checkpoint")
         if now is not None and time > now:
             raise InvalidNote(f"the cosignature of {key.name} is from the future: look at the clocks")
+        seen.add(key.public)
         yield Cosignature(key.name, time)
 
 

@@ -53,9 +53,11 @@ def compare(found: Verification, signed: Sequence[SignedCheckpoint], *, quorum: 
     checked = [_checked(found, each) for each in ordered]
     problems = [*_splits(ordered), *_problems(found, checked)]
     grade: Grade = found.grade
+    # A checkpoint of no records is one of every journal.
+    signed_now = checked[-1].size if checked and not (problems or found.found) else 0
     if problems:
         grade = "inconsistent"
-    elif checked and not found.found:
+    elif signed_now:
         grade = "witnessed" if len(checked[-1].witnesses) >= quorum else "matches checkpoint"
     return attrs.evolve(
         found,
@@ -63,6 +65,7 @@ def compare(found: Verification, signed: Sequence[SignedCheckpoint], *, quorum: 
         problems=(*problems, *found.problems),
         found=found.found + len(problems),
         checkpoints=tuple(checked),
+        signed=signed_now,
     )
 
 

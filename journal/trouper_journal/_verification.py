@@ -76,11 +76,13 @@ class Verification(Plain):
         values: How many large values they refer to.
         root: The Merkle root over them, recomputed, in hexadecimal.
         grade: ``self-consistent``, or ``inconsistent`` where there are problems. Compared with checkpoints,
-            ``matches checkpoint``, or ``witnessed`` where trusted witnesses have cosigned the largest.
+            ``matches checkpoint``, or ``witnessed`` where trusted witnesses have cosigned the largest: so are the first
+            ``signed`` records, and of those that follow nobody else has said anything.
         problems: The first problems, in the order met.
         found: How many problems there are in all.
         roots: The roots over the first so many records, in hexadecimal, for the sizes that were asked for.
         checkpoints: The checkpoints that it was compared with.
+        signed: How many of the records, the first ones, are those of the largest checkpoint; 0 for none.
         archived: How many of the records are in archives, not here: only that their digests are in the tree is checked.
     """
 
@@ -95,6 +97,7 @@ class Verification(Plain):
     roots: Mapping[int, str] = attrs.field(factory=dict)
     checkpoints: tuple[CheckedCheckpoint, ...] = ()
     archived: int = 0
+    signed: int = 0
 
     @property
     def ok(self) -> bool:

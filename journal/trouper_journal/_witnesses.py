@@ -76,6 +76,8 @@ class Cosigned(Plain):
 async def ask_witnesses(journal: Journal, signed: SignedCheckpoint, witnesses: Sequence[Witness]) -> Cosigned:
     """Ask witnesses, one after the other, to cosign a checkpoint; one that refuses keeps nobody else from it.
 
+    One whose signature is there already has nothing to add, and is not asked.
+
     Args:
         journal: The opened journal, from which proofs are made.
         signed: Its checkpoint.
@@ -94,6 +96,8 @@ async def ask_witnesses(journal: Journal, signed: SignedCheckpoint, witnesses: S
 
     refusals: list[tuple[str, str]] = []
     for witness in witnesses:
+        if any(line.is_by(witness.key) for line in signed.note.signatures):
+            continue
         try:
             lines = [line for line in await witness.add_checkpoint(signed, prove) if line.is_by(witness.key)]
             note = Note(signed.note.text, (*signed.note.signatures, *lines[:1]))

@@ -8,13 +8,15 @@ import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
+import trio
 from tests.cli.program import ROOT, JsonObject, called, complaint, ok_called, one_object
 
-from trouper_journal import EMPTY_RANGE
+from trouper_journal import EMPTY_RANGE, Journal
 from trouper_journal.proofs import check_consistency, check_inclusion
-from trouper_journal.signing import open_checkpoint, read_public_key
+from trouper_journal.signing import Checkpoint, open_checkpoint, read_key, read_public_key, sign_checkpoint
 
 
 @pytest.fixture
@@ -97,16 +99,60 @@ def test_verify_says_that_the_journal_is_the_one_that_was_signed(journal: Path, 
     found = one_object(ok_called("verify", journal, "--checkpoint", out, "--pub", public(key), "--json"))
     assert (found["grade"], found["ok"]) == ("matches checkpoint", True)
     first, _, third, _ = ok_called("verify", journal, "--checkpoint", out, "--pub", public(key)).splitlines()
-    assert first.startswith("matches checkpoint: 11 records")
+    assert first.startswith("matches checkpoint of 11 records: 11 records")
     assert third == "1 checkpoint by example.com/desk, the last of 11 records"
     assert "there are no checkpoints in" in refused(called("verify", journal, "--pub", public(key)), 3)
     assert "--pub" in refused(called("verify", journal, "--checkpoint", out), 2)
-    done = called("verify", journal, "--checkpoint", out, "--pub", public(key), "--quorum", "1", "--json")
+    witness = ok_called("keygen", tmp_path / "w", "--name", "w", "--witness").strip()
+    asked = ("--witness", witness, "--quorum", "1")
+    done = called("verify", journal, "--checkpoint", out, "--pub", public(key), *asked, "--json")
     found = one_object(done.stdout)
     assert (done.returncode, found["ok"], found["grade"]) == (1, False, "matches checkpoint")
     assert problems(found) == [
         ("witness", "fewer than 1 of the witnesses that are trusted have signed the last checkpoint")
     ]
+
+
+def sign_early(journal: Path, key: Path, out: Path, size: int) -> Path:
+    """A file with the checkpoint that the key signed when the journal had so many records."""
+    found = one_object(ok_called("prove", journal, "--from", str(size)))
+    checkpoint = Checkpoint("example.com/desk", size, data(found, "old_root"))
+    out.write_text(str(sign_checkpoint(checkpoint, read_key(key))), "utf-8")
+    return out
+
+
+def test_the_grade_says_of_how_many_records_it_is(journal: Path, key: Path, tmp_path: Path) -> None:
+    early = sign_early(journal, key, tmp_path / "kept", 7)
+    verifying = ("verify", journal, "--checkpoint", early, "--pub", public(key))
+    first, second, *_ = ok_called(*verifying).splitlines()
+    assert first.startswith("matches checkpoint of 7 records: 11 records")
+    assert second == (
+        "the first 7 records are those that were signed; what follows agrees with itself, and nobody has signed it: 4"
+    )
+    assert one_object(ok_called(*verifying, "--json"))["signed"] == 7
+    assert called(*verifying, "--at-least", "7").returncode == 0
+    done = called(*verifying, "--at-least", "8", "--json")
+    assert done.returncode == 1
+    assert problems(one_object(done.stdout)) == [("checkpoint", "the last checkpoint is of 7 records, not of 8")]
+    assert "--pub" in refused(called("verify", journal, "--at-least", "8"), 2)
+
+
+def test_a_witness_counts_once_however_often_it_is_named(journal: Path, key: Path, tmp_path: Path) -> None:
+    witness = tmp_path / "w"
+    text = ok_called("keygen", witness, "--name", "witness.example/w", "--witness").strip()
+    (tmp_path / "ours.py").write_text(
+        "from trouper_journal.signing import FileWitness, read_key, read_public_key\n"
+        f"w = FileWitness({str(tmp_path / 'seen')!r}, read_key({str(witness)!r}), read_public_key({public(key)!r}))\n"
+    )
+    asked = ["--witness", f"{tmp_path}/ours.py:w"]
+    note = ok_called("checkpoint", journal, "--key", key, *asked, *asked)
+    assert note.count("— witness.example/w ") == 1
+    named = ["--witness", text, "--witness", public(witness)]
+    found = one_object(ok_called("verify", journal, "--pub", public(key), *named, "--json"))
+    assert found["grade"] == "witnessed"
+    assert [each["witnesses"] for each in cast("list[JsonObject]", found["checkpoints"])] == [["witness.example/w"]]
+    done = called("verify", journal, "--pub", public(key), *named, "--quorum", "2")
+    assert "--quorum 2 needs as many witnesses: 1 key given" in refused(done, 2)
 
 
 def test_verify_finds_another_history_that_agrees_with_itself(journal: Path, key: Path, tmp_path: Path) -> None:
@@ -286,3 +332,13 @@ def test_the_evidence_is_not_written_to(journal: Path, key: Path, tmp_path: Path
         ok_called(*command, "--pub", public(key), "--checkpoint", out)
     assert (journal.read_bytes(), out.read_bytes()) == before
     json.loads(ok_called("prove", journal, "--from", "1"))
+
+
+def test_an_empty_journal_has_nothing_to_sign(tmp_path: Path, key: Path) -> None:
+    async def made() -> None:
+        async with Journal.open(tmp_path / "empty.db"):
+            pass
+
+    trio.run(made)
+    done = called("checkpoint", tmp_path / "empty.db", "--key", key)
+    assert "no records yet: there is nothing to sign" in refused(done, 4)

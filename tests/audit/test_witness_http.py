@@ -203,7 +203,7 @@ def test_the_command_asks_witnesses_and_keeps_what_they_sign(tmp_path: Path) -> 
     assert kept.startswith(printed)
     assert kept.count("— witness.example/w ") == 2
     verified = ok_called("verify", journal, "--pub", str(KEY.verifier), "--witness", str(WITNESS.verifier))
-    assert verified.startswith("witnessed: 4 records")
+    assert verified.startswith("witnessed, checkpoint of 4 records: 4 records")
     assert "cosigned by witness.example/w" in verified
     assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py:nobody").returncode == 3
     assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py").returncode == 2
@@ -233,7 +233,7 @@ def test_a_witness_is_named_by_its_url_and_key(tmp_path: Path) -> None:
         trio.run(made, journal)
         assert "does not know the log" in called(*asking, "--witness-url", server.url, pub).stderr
     verified = ok_called("verify", journal, "--pub", str(KEY.verifier), "--witness", pub)
-    assert verified.startswith("matches checkpoint: 4 records")
+    assert verified.startswith("matches checkpoint of 4 records: 4 records")
     for url, given, complains in (
         ("witness.example", str(WITNESS.verifier), "is no URL"),
         ("https://witness.example", str(KEY.verifier), "is not a witness's"),

@@ -83,7 +83,14 @@ async def test_the_grade_says_that_what_was_signed_is_there() -> None:
     assert (found.grade, found.ok) == ("matches checkpoint", True)
     assert [(each.size, each.status) for each in found.checkpoints] == [(0, "matches"), (4, "matches"), (7, "matches")]
     assert (await grade(9)).grade == "self-consistent"
-    assert (await grade(0, await signed_of(0))).grade == "matches checkpoint"
+    assert (found.signed, (await grade(9)).signed) == (7, 0)
+
+
+async def test_a_checkpoint_of_no_records_says_nothing_of_those_that_follow() -> None:
+    for count in (0, 5):
+        found = await grade(count, await signed_of(0))
+        assert (found.grade, found.ok, found.signed) == ("self-consistent", True, 0)
+        assert [each.status for each in found.checkpoints] == ["matches"]
 
 
 async def test_a_journal_that_was_cut_is_found() -> None:

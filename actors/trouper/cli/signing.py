@@ -126,6 +126,8 @@ def checkpoint(
         asked = [*(load_witness(each) for each in witnesses), *(http_witness(*each) for each in urls)]
         file = CheckpointFile(out or beside(journal))
         async with opened_to_read(journal) as opened_journal:
+            if not await opened_journal.position():
+                raise ConflictError("the journal has no records yet: there is nothing to sign")
             earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
             with progress(output, "verifying") as told:
                 signed = await sign_head(
@@ -136,9 +138,7 @@ def checkpoint(
                 _add(file, signed, len(earlier))
             else:
                 signed = earlier[-1]
-            # One whose signature is there already has nothing to add.
-            missing = [each for each in asked if not any(line.is_by(each.key) for line in signed.note.signatures)]
-            found = await ask_witnesses(opened_journal, signed, missing)
+            found = await ask_witnesses(opened_journal, signed, asked)
             if found.checkpoint.note != signed.note:
                 file.add_cosignatures(found.checkpoint)
         _print_checkpoint(output, found.checkpoint, file.path, added=added)

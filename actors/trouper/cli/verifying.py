@@ -10,25 +10,19 @@ import click
 
 from trouper.cli.archiving import verify_archive
 from trouper.cli.checking import JOBS, progress
-from trouper.cli.codes import Exit
+from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
-from trouper.cli.pinned import CHECKPOINTS, PUBLIC, WITNESSES, look_at_checkpoints
+from trouper.cli.pinned import CHECKPOINTS, PUBLIC, WITNESSES, look_at_checkpoints, public_key
+from trouper.narration.grade import grade_meaning, grade_text
 from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
 from trouper_journal import Problem, Verification
 from trouper_journal._workers import cores
 from trouper_journal.archive import is_archive
 from trouper_journal.signing import verify_signed
-
-_GRADES = {
-    "self-consistent": "records, indexes and Merkle tree agree. Only a root kept elsewhere can show a file made anew",
-    "inconsistent": "the file is damaged, or somebody has changed it",
-    "matches checkpoint": "the records are those that were signed, and all that follow agree with each other",
-    "witnessed": "the records are those that were signed, and witnesses have seen no others",
-}
 
 
 @command
@@ -43,6 +37,12 @@ _GRADES = {
     help="How many of the witnesses must have signed; by default one.",
 )
 @JOBS
+@click.option(
+    "--at-least",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of how many records the last checkpoint must be, as was heard elsewhere.",
+)
 def verify(
     output: Output,
     /,
@@ -53,6 +53,7 @@ def verify(
     witnesses: Sequence[str],
     quorum: int | None,
     jobs: int | None,
+    at_least: int | None,
 ) -> Exit:
     """Check every record against its digest and the Merkle tree. Exit code 1 if anything disagrees.
 
@@ -60,6 +61,10 @@ def verify(
     another history is found. An archive can be verified by itself, too; with --pub, against a checkpoint of the size
     that its journal had when it was made.
     """
+    if pub is None and at_least is not None:
+        raise UsageError("--at-least is about checkpoints: say with --pub whose")
+    if quorum is not None and quorum > (trusted := len({public_key(each).public for each in witnesses})):
+        raise UsageError(f"--quorum {quorum} needs as many witnesses: {count(trusted, 'key')} given with --witness")
 
     async def main() -> Exit:
         async with opened_to_read(journal) as opened_journal:
@@ -69,7 +74,7 @@ def verify(
                     found = await verify_archive(journal, signed, told, quorum=quorum or 1)
                 else:
                     found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
-        found = _judged(found, refused, quorum)
+        found = _judged(found, refused, quorum, at_least)
         if output.as_json:
             output.json(_verification_json(found))
         else:
@@ -79,9 +84,12 @@ def verify(
     return run_async(main)
 
 
-def _judged(found: Verification, refused: Sequence[str], quorum: int | None) -> Verification:
+def _judged(found: Verification, refused: Sequence[str], quorum: int | None, at_least: int | None) -> Verification:
     """What was found, and what is wrong with the checkpoints themselves, whatever the journal is."""
     problems = [Problem(None, None, "checkpoint", each) for each in refused]
+    if found.ok and at_least is not None and found.signed < at_least:
+        message = f"the last checkpoint is of {count(found.signed, 'record')}, not of {at_least:,}"
+        problems.append(Problem(None, None, "checkpoint", message))
     if found.ok and quorum is not None and found.grade != "witnessed":
         message = f"fewer than {quorum} of the witnesses that are trusted have signed the last checkpoint"
         problems.append(Problem(None, None, "witness", message))
@@ -114,8 +122,8 @@ def _print_verification(output: Output, found: Verification) -> None:
                 "yellow",
             )
         )
-    output.result(styled(f"{found.grade}: {checked}", "bold green" if found.ok else "bold red"))
-    output.result(styled(_GRADES[found.grade]))
+    output.result(styled(f"{grade_text(found)}: {checked}", "bold green" if found.ok else "bold red"))
+    output.result(styled(grade_meaning(found)))
     if found.checkpoints:
         last = found.checkpoints[-1]
         text = f"{count(len(found.checkpoints), 'checkpoint')} by {clean(last.origin)}"
