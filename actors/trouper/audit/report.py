@@ -77,7 +77,7 @@ async def write_report(
     """
     chapters = await read_chapters(journal, subject, redact=options.redact, progress=progress)
     for piece in report(chapters, options, journal.id):
-        write(piece.replace("[erased]", "[withheld]") if options.redact else piece)
+        write(piece.replace("[erased", "[withheld") if options.redact else piece)
     return chapters.records
 
 

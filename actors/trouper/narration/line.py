@@ -1,4 +1,9 @@
-"""One event for people, and the texts that many events have in common."""
+"""One event for people, and the texts that many events have in common.
+
+What is told of a content field stands here, and nowhere else. Where it cannot be read, nothing is told of it as a fact:
+a text that was there for certain is ``[erased]``, one that may have been there is ``[erased, if there was one]``, and a
+sentence that would say that there was none, or what followed from it, is not said.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,14 @@ from attrs import frozen
 
 from trouper.core.conversation import Human, Message
 from trouper.core.conversation import text as text_of
-from trouper.narration.text import count, quoted
+from trouper.core.terms import Principal
+from trouper.narration.text import ERASED_TEXT as ERASED_TEXT
+from trouper.narration.text import claim, count, quoted, who
 from trouper_journal import Erased
 
-ERASED_TEXT = "[erased]"
+PERHAPS_TEXT = "[erased, if there was one]"
+"""In the place of content that cannot be read, where not even the facts say whether there was any."""
+
 RUNTIME = "runtime"
 
 
@@ -33,14 +42,26 @@ def in_vain(line: Line) -> Line:
     return Line(line.who, f"without effect: {line.text}", "bad")
 
 
+def deed(by: Principal | Erased | None, text: str) -> Line:
+    """What somebody did, with how far the name can be trusted."""
+    return Line(who(by), f"{text}  {claim(by)}", "person")
+
+
 def said_text(text: str | Erased | None, limit: int | None) -> str:
-    """What somebody said, in quotes."""
+    """What somebody said for certain, in quotes."""
     return ERASED_TEXT if isinstance(text, Erased) else quoted(text or "", limit)
+
+
+def because_text(text: str | Erased, limit: int | None) -> str:
+    """Why, behind a colon, where it was said for certain."""
+    return f": {said_text(text, limit)}"
 
 
 def reason_text(text: str | Erased | None, limit: int | None) -> str:
     """Why, behind a colon; nothing where nobody said."""
-    return "" if text is None else f": {said_text(text, limit)}"
+    if isinstance(text, Erased):
+        return f": {PERHAPS_TEXT}"
+    return f": {quoted(text, limit)}" if text else ""
 
 
 def asked_text(messages: tuple[Message, ...] | Erased, limit: int | None) -> str:

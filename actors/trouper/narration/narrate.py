@@ -8,8 +8,16 @@ from attrs import define, field
 
 from trouper.core import events as ev
 from trouper.core.effects import Effect
-from trouper.core.state import known
-from trouper.narration.line import ERASED_TEXT, RUNTIME, asked_text, reason_text, said_text
+from trouper.narration.line import (
+    ERASED_TEXT,
+    PERHAPS_TEXT,
+    RUNTIME,
+    asked_text,
+    because_text,
+    deed,
+    reason_text,
+    said_text,
+)
 from trouper.narration.line import Line as Line
 from trouper.narration.narrate_approvals import APPROVAL_SENTENCES, gate_text, waits_text
 from trouper.narration.narrate_archives import ARCHIVE_SENTENCES
@@ -17,6 +25,7 @@ from trouper.narration.narrate_children import CHILD_SENTENCES
 from trouper.narration.narrate_control import CONTROL_SENTENCES
 from trouper.narration.narrate_erasures import ERASURE_SENTENCES
 from trouper.narration.narrate_hooks import HOOK_SENTENCES
+from trouper.narration.narrate_model import MODEL_SENTENCES
 from trouper.narration.narrate_session import SESSION_SENTENCES
 from trouper.narration.narrate_state import STATE_SENTENCES
 from trouper.narration.narrate_tools import TOOL_SENTENCES, beside
@@ -24,10 +33,8 @@ from trouper.narration.spending import BUDGET_SENTENCES
 from trouper.narration.text import (
     CUT,
     call_text,
-    claim,
     clean,
     count,
-    cut,
     name_text,
     quoted,
     result_text,
@@ -79,6 +86,7 @@ class Narrator:
     limit: int | None = CUT
     _tools: dict[str, str] = field(factory=dict)
     _effects: dict[str, Effect] = field(factory=dict)
+    _digests: dict[str, bytes] = field(factory=dict)
     _epoch: int | None = None
 
     def tell(self, record: Record, event: object | None) -> Line:
@@ -118,16 +126,15 @@ class Narrator:
     def submitted(self, event: ev.RunSubmitted) -> Line:
         """Somebody asked."""
         asked = asked_text(event.input, self.limit)
-        by = known(event.by, None)
         if event.parent is not None:
             caller = name_text(event.path[-2] if len(event.path) > 1 else "?")
             call = f"call {event.parent.action} of run {clean(event.parent.run)}"
-            return Line(caller, f"asks {clean(event.agent)}: {asked}  (for {who(by)}; {call})", "model")
+            return Line(caller, f"asks {clean(event.agent)}: {asked}  (for {who(event.by)}; {call})", "model")
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
         start = "" if event.start_at is None else f", not before {when(event.start_at)}"
         start += "" if event.deadline is None else f", until {when(event.deadline)}"
-        trust = f"  {claim(by)}" if by else ""
-        return Line(who(by), f"asks {clean(event.agent)}: {asked}{limits}{start}{trust}", "person")
+        said = f"asks {clean(event.agent)}: {asked}{limits}{start}"
+        return deed(event.by, said) if event.by else Line(who(None), said, "person")
 
     def started(self, event: ev.RunStarted) -> Line:
         """The run was taken up."""
@@ -137,8 +144,7 @@ class Narrator:
 
     def adopted(self, event: ev.DefinitionAdopted) -> Line:
         """The definition changed."""
-        by = known(event.by, None)
-        return Line(who(by), f"lets the run go on under definition {event.definition[:8]}  {claim(by)}", "person")
+        return deed(event.by, f"lets the run go on under definition {event.definition[:8]}")
 
     def waiting(self, event: ev.RunWaiting) -> Line:
         """Nothing to do."""
@@ -154,7 +160,7 @@ class Narrator:
 
     def failed(self, event: ev.RunFailed) -> Line:
         """The end."""
-        return Line(RUNTIME, f"the run failed ({event.kind}){self._reason(event.message)}", "bad")
+        return Line(RUNTIME, f"the run failed ({event.kind}){because_text(event.message, self.limit)}", "bad")
 
     def cancelled(self, _: ev.RunCancelled) -> Line:
         """The end."""
@@ -162,53 +168,11 @@ class Narrator:
 
     def cancel_requested(self, event: ev.CancelRequested) -> Line:
         """Somebody wants the end."""
-        by = known(event.by, None)
-        return Line(who(by), f"wants the run cancelled{self._reason(event.reason)}  {claim(by)}", "person")
+        return deed(event.by, f"wants the run cancelled{self._reason(event.reason)}")
 
     def resumed(self, event: ev.ResumeRequested) -> Line:
         """Somebody lets it go on."""
-        by = known(event.by, None)
-        return Line(who(by), f"lets the run go on{self._reason(event.reason)}  {claim(by)}", "person")
-
-    # ---- the model
-
-    def requested(self, event: ev.ModelRequested) -> Line:
-        """A request goes out."""
-        again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-        closing = ", for the last time: no more tools" if event.closing else ""
-        return Line("model", f"is asked (request {event.index}{again}{closing})", "dim")
-
-    def responded(self, event: ev.ModelResponded) -> Line:
-        """The reply."""
-        parts = [] if event.text is None else [f"says {self._content(event.text)}"]
-        if isinstance(event.calls, Erased):
-            parts.append(f"wants {ERASED_TEXT}")
-        elif event.calls:
-            parts.append(f"wants {', '.join(_asked_call(call, self.limit) for call in event.calls)}")
-        if event.refusal is not None:
-            parts.append(f"refuses, saying {self._said(event.refusal)}")
-        notes = [*_tokens(event), *(["cut off by its length limit"] if event.truncated else [])]
-        told = f"  ({', '.join(notes)})" if notes else ""
-        return Line("model", f"{', '.join(parts) or 'answers nothing'}{told}", "bad" if event.truncated else "model")
-
-    def _content(self, value: Value | Erased) -> str:
-        if isinstance(value, Erased | str):
-            return self._said(value)
-        return value_text(value, self.limit)
-
-    def model_failed(self, event: ev.ModelFailed) -> Line:
-        """No reply."""
-        status = f" (HTTP {event.status})" if event.status else ""
-        again = f"; tried again not before {when(event.retry_at)}" if event.retry_at else ""
-        return Line("model", f"gives no answer{status}{self._reason(event.message)}{again}", "bad")
-
-    def model_lost(self, event: ev.ModelLost) -> Line:
-        """Nobody knows."""
-        why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
-        why["deadline"] = "the run's deadline passed"
-        cause = why.get(event.reason, event.reason)
-        text = f"request {event.index} is lost: {cause} before an answer came; it may have been billed"
-        return Line("model", text, "doubt")
+        return deed(event.by, f"lets the run go on{self._reason(event.reason)}")
 
     # ---- calls
 
@@ -217,10 +181,9 @@ class Narrator:
         self._tools[event.action] = event.tool
         self._effects[event.action] = event.effect
         if event.gate in {"refused", "limit"}:
-            reason = " because the run has reached its limit" if event.gate == "limit" else self._reason(event.refusal)
+            reason = " because the run has reached its limit" if event.gate == "limit" else _refusal(event, self.limit)
             return Line(name_text(event.tool), f"{event.action} is refused{reason}", "bad")
-        arguments = ERASED_TEXT if isinstance(event.arguments, Erased) else event.arguments
-        call = call_text(event.tool, arguments, self.limit)
+        call = call_text(event.tool, event.arguments, self.limit)
         if event.gate == "output":
             return Line(name_text(event.tool), f"{event.action} {call} hands in the final output", "dim")
         return Line(name_text(event.tool), f"{event.action} {call} {gate_text(event, self.limit)}", "dim")
@@ -229,23 +192,26 @@ class Narrator:
         """A call was looked at anew."""
         self._effects[event.action] = event.effect
         if event.gate == "refused":
-            return Line(self.tool(event.action), f"{event.action} is refused{self._reason(event.refusal)}", "bad")
+            return Line(self.tool(event.action), f"{event.action} is refused{_refusal(event, self.limit)}", "bad")
         gate = gate_text(event, self.limit)
         return Line(self.tool(event.action), f"{event.action} still fits after the change: {gate}", "dim")
 
     def approval_requested(self, event: ev.ApprovalRequested) -> Line:
         """A person is asked."""
+        self._digests[event.action] = event.digest
         return Line(self.tool(event.action), f"{event.action} {waits_text(event)}", "doubt")
 
     def approval_decided(self, event: ev.ApprovalDecided) -> Line:
         """A person decided."""
-        by = known(event.by, None)
         verb = "approves" if event.decision == "approve" else "denies"
-        edit = known(event.arguments, None)
-        tool = self.tool(event.action)
+        tool, edit = self.tool(event.action), event.arguments
+        asked = self._digests.get(event.action, event.digest)
+        if isinstance(edit, Erased) and event.digest == asked:
+            # Whoever changes the arguments decides on another digest.
+            edit = None
+        self._digests[event.action] = event.digest
         call = tool if edit is None else f"with other arguments: {call_text(tool, edit, self.limit)}"
-        text = f"{verb} {event.action} {call}{self._reason(event.reason)}  {claim(by)}"
-        return Line(who(by), text, "person")
+        return deed(event.by, f"{verb} {event.action} {call}{self._reason(event.reason)}")
 
     def approval_expired(self, event: ev.ApprovalExpired) -> Line:
         """A request lapsed."""
@@ -273,8 +239,7 @@ class Narrator:
             # What the tool's caller says of an effect is said whatever the tool promises.
             text = f"{event.action} has no outcome: {_CAUSES[event.cause]}; it only reads, so nothing is in doubt"
             return Line(self.tool(event.action), text, "bad")
-        said = known(event.message, "")
-        what = f" ({quoted(said, self.limit)})" if said else ""
+        what = _in_brackets(event.message, self.limit)
         then = f"; {_NEXT[effect]}" if effect is not None and event.cause in {"lost", "shutdown"} else ""
         text = f"{event.action} has no outcome: {_CAUSES.get(event.cause, event.cause)}{what}{then}"
         return Line(self.tool(event.action), text, "doubt")
@@ -282,37 +247,34 @@ class Narrator:
     def queried(self, event: ev.ActionQueried) -> Line:
         """The query's answer."""
         answer = "it did not take place" if event.answer == "absent" else "it cannot tell"
-        said = known(event.message, "")
-        what = f": {quoted(said, self.limit)}" if said else ""
+        what = self._reason(event.message)
         return Line(self.tool(event.action), f"{event.action} its query says: {answer}{what}", "doubt")
 
     def unresolved(self, event: ev.ActionUnresolved) -> Line:
         """A doubt."""
-        text = f"{event.action} is in doubt until a person settles it{self._reason(event.text)}"
+        text = f"{event.action} is in doubt until a person settles it{because_text(event.text, self.limit)}"
         return Line(self.tool(event.action), text, "doubt")
 
     def resolved(self, event: ev.ActionResolved) -> Line:
         """A doubt was settled."""
-        by = known(event.by, None)
         verdict = _VERDICTS.get(event.verdict, event.verdict)
-        text = f"{verdict} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}"
-        return Line(who(by), f"{text}  {claim(by)}", "person")
+        return deed(event.by, f"{verdict} ({event.action} {self.tool(event.action)}){self._reason(event.evidence)}")
 
     def returned_late(self, event: ev.ActionReturnedLate) -> Line:
         """A note."""
         how = "succeeded" if event.outcome == "ok" else "failed"
-        text = f"{event.action} attempt {event.attempt} came back after all: it had {how}{self._reason(event.text)}"
+        said = because_text(event.text, self.limit)
+        text = f"{event.action} attempt {event.attempt} came back after all: it had {how}{said}"
         return Line(self.tool(event.action), text, "dim")
 
     def output_accepted(self, event: ev.OutputAccepted) -> Line:
         """The final output."""
-        value = ERASED_TEXT if isinstance(event.value, Erased) else value_text(event.value, self.limit)
-        return Line(RUNTIME, f"accepts the output: {value}", "ok")
+        return Line(RUNTIME, f"accepts the output: {value_text(event.value, self.limit)}", "ok")
 
     def output_rejected(self, event: ev.OutputRejected) -> Line:
         """No final output."""
         why = "something is missing" if event.kind == "incomplete" else "it does not fit"
-        return Line(RUNTIME, f"does not accept the answer, because {why}{self._reason(event.text)}", "bad")
+        return Line(RUNTIME, f"does not accept the answer, because {why}{because_text(event.text, self.limit)}", "bad")
 
     def recorded(self, event: ev.DefinitionRecorded) -> Line:
         """A definition document."""
@@ -323,6 +285,17 @@ class Narrator:
     def driver_started(self, event: ev.DriverStarted) -> Line:
         """A process took the journal."""
         return Line(RUNTIME, f"{quoted(event.node)} drives the journal (epoch {event.epoch})", "dim")
+
+
+def _refusal(event: ev.ActionPlanned | ev.ActionReplanned, limit: int | None) -> str:
+    """What the model is told, where a call is refused."""
+    return because_text("" if event.refusal is None else event.refusal, limit)
+
+
+def _in_brackets(text: str | Erased, limit: int | None) -> str:
+    if isinstance(text, Erased):
+        return f" ({PERHAPS_TEXT})"
+    return f" ({quoted(text, limit)})" if text else ""
 
 
 def _name_in(document: Mapping[str, Value]) -> str:
@@ -338,26 +311,12 @@ def _base(base: ev.Base | None) -> str:
     return f"; it starts from {count(base.messages, 'message')} ({refs})"
 
 
-def _asked_call(call: ev.AskedCall, limit: int | None) -> str:
-    return clean(f"{call.name}({cut(call.arguments, limit)})")
-
-
-def _tokens(event: ev.ModelResponded) -> list[str]:
-    told = [("in", event.input_tokens), ("out", event.output_tokens)]
-    known_ones = [f"{number:,} {direction}" for direction, number in told if number is not None]
-    return [f"tokens: {', '.join(known_ones)}"] if known_ones else []
-
-
 _SENTENCES: Mapping[type, Callable[..., Line]] = {
     ev.DefinitionRecorded: Narrator.recorded,
     ev.DriverStarted: Narrator.driver_started,
     ev.RunSubmitted: Narrator.submitted,
     ev.RunStarted: Narrator.started,
     ev.DefinitionAdopted: Narrator.adopted,
-    ev.ModelRequested: Narrator.requested,
-    ev.ModelResponded: Narrator.responded,
-    ev.ModelFailed: Narrator.model_failed,
-    ev.ModelLost: Narrator.model_lost,
     ev.ActionPlanned: Narrator.planned,
     ev.ActionReplanned: Narrator.replanned,
     ev.ApprovalRequested: Narrator.approval_requested,
@@ -382,6 +341,7 @@ _SENTENCES: Mapping[type, Callable[..., Line]] = {
 
 # Those that need nothing of what was told before.
 _FURTHER: Mapping[type, Callable[..., Line]] = {
+    **MODEL_SENTENCES,
     **STATE_SENTENCES,
     **ERASURE_SENTENCES,
     **HOOK_SENTENCES,

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from trouper.core.approvals import Consent
 from trouper.core.events import ActionPlanned, ActionReplanned, ApprovalRequested, RuleAdded, RuleRevoked, RuleUsed
 from trouper.core.rules import StandingRule
-from trouper.core.state import known
 from trouper.core.terms import Principal
-from trouper.narration.line import ERASED_TEXT, RUNTIME, Line, reason_text
-from trouper.narration.text import call_text, claim, clean, count, who
+from trouper.narration.line import PERHAPS_TEXT, RUNTIME, Line, deed, reason_text
+from trouper.narration.text import call_text, clean, count, who
 from trouper.narration.when import when
-from trouper_journal import Erased
+from trouper_journal import ERASED, Erased
 
 _GATES = {
     "free": "may run",
@@ -39,7 +38,7 @@ def waits_text(event: ApprovalRequested) -> str:
     """Who is waited for."""
     many = "a person" if event.quorum == 1 else f"{event.quorum} people"
     if isinstance(event.eligible, Erased):
-        many += f" of {ERASED_TEXT}"
+        many += f" of {PERHAPS_TEXT}"
     elif event.eligible:
         many += f" of {', '.join(map(clean, event.eligible))}"
     apart = ", who did not ask for it themselves" if event.separation else ""
@@ -66,8 +65,8 @@ def wanted_text(consent: Consent, requester: Principal | None) -> Iterator[str]:
 
 def scope_text(event: RuleAdded | StandingRule, limit: int | None) -> str:
     """How far a standing rule reaches."""
-    given = ERASED_TEXT if isinstance(event.arguments, Erased) or event.arguments is None else event.arguments
-    parts = [call_text(event.tool, given, limit)]
+    # A standing rule that was folded has None where they were erased.
+    parts = [call_text(event.tool, ERASED if event.arguments is None else event.arguments, limit)]
     parts.append("any agent" if event.agent is None else f"agent {clean(event.agent)}")
     if event.root is not None:
         parts.append(f"run {clean(event.root)}")
@@ -81,18 +80,12 @@ def scope_text(event: RuleAdded | StandingRule, limit: int | None) -> str:
 
 
 def _added(event: RuleAdded, limit: int | None) -> Line:
-    by = known(event.by, None)
     text = f"adds standing rule {clean(event.rule)}: {scope_text(event, limit)}"
-    return Line(who(by), f"{text}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"{text}{reason_text(event.reason, limit)}")
 
 
 def _revoked(event: RuleRevoked, limit: int | None) -> Line:
-    by = known(event.by, None)
-    return Line(
-        who(by),
-        f"revokes standing rule {clean(event.rule)}{reason_text(event.reason, limit)}  {claim(by)}",
-        "person",
-    )
+    return deed(event.by, f"revokes standing rule {clean(event.rule)}{reason_text(event.reason, limit)}")
 
 
 def _used(event: RuleUsed, limit: int | None) -> Line:  # noqa: ARG001 -- as all sentences

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.core import events as ev
-from trouper.core.state import known
-from trouper.narration.line import RUNTIME, Line, asked_text, reason_text
-from trouper.narration.text import claim, clean, quoted, who
+from trouper.narration.line import RUNTIME, Line, asked_text, because_text, deed, reason_text
+from trouper.narration.text import clean
 from trouper.narration.when import when
 
 
 def _signalled(event: ev.RunSignalled, limit: int | None) -> Line:
-    by = known(event.by, None)
-    return Line(who(by), f"says {asked_text(event.messages, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"says {asked_text(event.messages, limit)}")
 
 
 def _heard(event: ev.RunHeard, _: int | None) -> Line:
@@ -21,8 +19,7 @@ def _heard(event: ev.RunHeard, _: int | None) -> Line:
 
 
 def _pause_requested(event: ev.PauseRequested, limit: int | None) -> Line:
-    by = known(event.by, None)
-    return Line(who(by), f"pauses the run{reason_text(event.reason, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"pauses the run{reason_text(event.reason, limit)}")
 
 
 def _deadline_passed(event: ev.DeadlinePassed, _: int | None) -> Line:
@@ -30,19 +27,16 @@ def _deadline_passed(event: ev.DeadlinePassed, _: int | None) -> Line:
 
 
 def _deadline_extended(event: ev.DeadlineExtended, limit: int | None) -> Line:
-    by = known(event.by, None)
     until = "without a deadline" if event.deadline is None else f"until {when(event.deadline)}"
-    return Line(who(by), f"lets the run take its time {until}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"lets the run take its time {until}{reason_text(event.reason, limit)}")
 
 
 def _timer_set(event: ev.TimerSet, limit: int | None) -> Line:
-    said = known(event.text, "")
-    what = f": {quoted(said, limit)}" if said else ""
-    return Line(RUNTIME, f"{event.action} sleeps until {when(event.until)}{what}", "dim")
+    return Line(RUNTIME, f"{event.action} sleeps until {when(event.until)}{reason_text(event.text, limit)}", "dim")
 
 
 def _timer_fired(event: ev.TimerFired, limit: int | None) -> Line:
-    return Line(RUNTIME, f"{event.action} wakes{reason_text(event.text, limit)}")
+    return Line(RUNTIME, f"{event.action} wakes{because_text(event.text, limit)}")
 
 
 def _child_pause_requested(event: ev.ChildPauseRequested, _: int | None) -> Line:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.core.events import ErasureCarriedOut, ErasureOrdered
-from trouper.core.state import known
-from trouper.narration.line import RUNTIME, Line, reason_text
-from trouper.narration.text import claim, clean, count, who
+from trouper.narration.line import RUNTIME, Line, deed, reason_text
+from trouper.narration.text import clean, count
 
 
 def _ordered(event: ErasureOrdered, limit: int | None) -> Line:
-    by = known(event.by, None)
     left = f", {count(event.plain, 'record')} in plain stay readable" if event.plain else ""
     text = f"wants {_subject(event.domain)} erased ({count(event.runs, 'run')}, {count(event.records, 'record')}{left})"
-    return Line(who(by), f"{text}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"{text}{reason_text(event.reason, limit)}")
 
 
 def _carried_out(event: ErasureCarriedOut, limit: int | None) -> Line:  # noqa: ARG001 -- as all sentences

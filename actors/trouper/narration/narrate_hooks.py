@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from trouper.core.events import HookApplied, HookDone
 from trouper.core.hook_ops import Answer, Drop, Fail, Insert, Op, Replace, Reply, SetArguments, Spend, UseModel
-from trouper.narration.line import ERASED_TEXT, Line
+from trouper.narration.line import ERASED_TEXT, Line, because_text
 from trouper.narration.text import clean, cut, quoted, value_text
 from trouper_journal import Erased
 
@@ -21,15 +21,14 @@ _WHEN = {
 
 def _applied(event: HookApplied, limit: int | None) -> Line:
     when = f"{_WHEN[event.point]} {clean(event.subject)}"
+    if event.failed:
+        return Line("hooks", f"{when} end the run as failed{because_text(event.reason, limit)}", "bad")
     if isinstance(event.done, Erased):
-        return Line("hooks", f"{when}: {ERASED_TEXT}", "bad" if event.failed else "")
-    said = "; ".join(_done(done, limit) for done in event.done) or "nothing to change"
-    if event.overtaken:
-        return Line("hooks", f"{when}, overtaken by what was said meanwhile: {said}")
-    if not event.failed:
-        return Line("hooks", f"{when}: {said}")
-    why = ERASED_TEXT if isinstance(event.reason, Erased) else quoted(event.reason, limit)
-    return Line("hooks", f"{when} end the run as failed: {why}", "bad")
+        said = ERASED_TEXT
+    else:
+        said = "; ".join(_done(done, limit) for done in event.done) or "nothing to change"
+    late = ", overtaken by what was said meanwhile" if event.overtaken else ""
+    return Line("hooks", f"{when}{late}: {said}")
 
 
 def _done(done: HookDone, limit: int | None) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.core import events as ev
-from trouper.core.state import known
-from trouper.narration.line import RUNTIME, Line, reason_text, said_text
-from trouper.narration.text import claim, clean, count, who
+from trouper.narration.line import RUNTIME, Line, because_text, deed, reason_text, said_text
+from trouper.narration.text import clean, count
 from trouper_journal import Erased
 
 
 def _opened(event: ev.SessionOpened, _: int | None) -> Line:
-    by = known(event.by, None)
-    return Line(who(by), f"opens a session with {clean(event.standing.agent)}  {claim(by)}", "person")
+    return deed(event.by, f"opens a session with {clean(event.standing.agent)}")
 
 
 def _queued(event: ev.TurnQueued, _: int | None) -> Line:
@@ -47,8 +45,7 @@ def _given(event: ev.TurnGiven, _: int | None) -> Line:
 
 
 def _withdrawn_call(event: ev.ApprovalWithdrawn, limit: int | None) -> Line:
-    by = known(event.by, None)
-    return Line(who(by), f"withdraws {event.action}{reason_text(event.reason, limit)}  {claim(by)}", "person")
+    return deed(event.by, f"withdraws {event.action}{reason_text(event.reason, limit)}")
 
 
 def _summary_requested(event: ev.SummaryRequested, _: int | None) -> Line:
@@ -58,16 +55,18 @@ def _summary_requested(event: ev.SummaryRequested, _: int | None) -> Line:
 
 def _summary_failed(event: ev.SummaryFailed, limit: int | None) -> Line:
     if event.reason == "error":
-        return Line("model", f"gives no summary{reason_text(event.message, limit)}", "bad")
+        return Line("model", f"gives no summary{because_text(event.message, limit)}", "bad")
     why = {"restart": "the process died", "shutdown": "the runtime stopped", "cancelled": "the run is cancelled"}
     return Line("model", f"the summary is lost: {why[event.reason]} before it came; it may have been billed", "doubt")
 
 
 def _compacted(event: ev.ContextCompacted, limit: int | None) -> Line:
     text = f"{count(event.count, 'message')} of the conversation are not handed on"
-    if isinstance(event.summary, Erased) or event.summary is not None:
+    # An attempt brought it, or there is none.
+    if event.attempt if isinstance(event.summary, Erased) else event.summary is not None:
         return Line("model", f"{text}, but this summary is: {said_text(event.summary, limit)}", "model")
-    why = "" if event.reason is None else f"; there is no summary{reason_text(event.reason, limit)}"
+    told = event.reason is not None and not isinstance(event.reason, Erased)
+    why = f"; there is no summary{reason_text(event.reason, limit)}" if told else ""
     return Line(RUNTIME, f"{text}{why}", "dim")
 
 

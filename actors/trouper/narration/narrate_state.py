@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.core.events import StateChanged, StateOp, StateRefused
-from trouper.narration.line import ERASED_TEXT, RUNTIME, Line
-from trouper.narration.text import clean, quoted, value_text
+from trouper.narration.line import ERASED_TEXT, RUNTIME, Line, because_text
+from trouper.narration.text import clean, value_text
 from trouper_journal import Erased
 
 _SOURCES = {"action": "call", "hook": "hook", "child": "sub-agent"}
@@ -23,8 +23,7 @@ def _op(op: StateOp, limit: int | None) -> str:
 
 
 def _refused(event: StateRefused, limit: int | None) -> Line:
-    what = ERASED_TEXT if isinstance(event.message, Erased) else quoted(event.message, limit)
-    return Line(RUNTIME, f"the state that was submitted does not fit: {what}", "bad")
+    return Line(RUNTIME, f"the state that was submitted does not fit{because_text(event.message, limit)}", "bad")
 
 
 STATE_SENTENCES: Mapping[type, Callable[..., Line]] = {StateChanged: _changed, StateRefused: _refused}

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from trouper.core import events as ev
 from trouper.core.budget import Raise, Spent
 from trouper.core.limits import SECOND, Resource
-from trouper.core.state import known
-from trouper.narration.line import RUNTIME, Line, reason_text
-from trouper.narration.text import claim, clean, count, who
+from trouper.narration.line import RUNTIME, Line, deed, reason_text
+from trouper.narration.text import clean, count
 
 NANO = 1_000_000_000
 
@@ -87,11 +86,10 @@ def _warned(event: ev.BudgetWarned, _: int | None) -> Line:
 
 
 def _raised(event: ev.BudgetRaised, limit: int | None) -> Line:
-    by = known(event.by, None)
     why = reason_text(event.reason, limit)
     if event.owner:
-        return Line(who(by), f"has raised the limit of run {clean(event.owner)}{why}  {claim(by)}", "person")
-    return Line(who(by), f"allows {more_text(event.more)}{why}  {claim(by)}", "person")
+        return deed(event.by, f"has raised the limit of run {clean(event.owner)}{why}")
+    return deed(event.by, f"allows {more_text(event.more)}{why}")
 
 
 BUDGET_SENTENCES: Mapping[type, Callable[..., Line]] = {

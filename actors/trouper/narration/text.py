@@ -13,6 +13,10 @@ from trouper.core import strict_json
 from trouper.core.events import Principal
 from trouper.core.state import Action
 from trouper.narration.plain import plain
+from trouper_journal import Erased
+
+ERASED_TEXT = "[erased]"
+"""In the place of content that cannot be read."""
 
 CUT = 160
 """Characters of a text that a line shows, unless everything was asked for."""
@@ -55,6 +59,8 @@ def result_text(text: str, limit: int | None = CUT) -> str:
 
 def value_text(value: object, limit: int | None = CUT) -> str:
     """A value as JSON, on one line."""
+    if isinstance(value, Erased):
+        return ERASED_TEXT
     return clean(cut(json.dumps(plain(value), ensure_ascii=False), limit))
 
 
@@ -76,13 +82,17 @@ def name_text(name: str, limit: int = 32) -> str:
     return clean(name if len(name) <= limit else f"{name[: limit - 1]}…") or '""'
 
 
-def who(principal: Principal | None) -> str:
+def who(principal: Principal | Erased | None) -> str:
     """Name of a principal; ``somebody`` where the record does not say."""
+    if isinstance(principal, Erased):
+        return ERASED_TEXT
     return name_text(principal.id) if principal else "somebody"
 
 
-def claim(principal: Principal | None) -> str:
+def claim(principal: Principal | Erased | None) -> str:
     """How far a name can be trusted: who said it, and what was checked."""
+    if isinstance(principal, Erased):
+        return f"({ERASED_TEXT})"
     return f"({principal.assurance}, {clean(principal.via)})" if principal else "(unknown)"
 
 
