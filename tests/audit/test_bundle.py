@@ -26,9 +26,9 @@ from tests.cli.program import ROOT, called, complaint, objects, ok_called, one_o
 
 from trouper import REGISTRY
 from trouper.audit import BundleOptions, Subject, verify_bundle, write_bundle
+from trouper.core.events import CancelRequested
 from trouper.errors import BundleError, JournalCorrupt
 from trouper_journal import Journal
-from trouper_journal.proofs import inclusion_proof
 from trouper_journal.signing import SignerKey, sign_head
 
 RUN = "01KDVDQ4K08R1PCMZZ5184GMN6"
@@ -54,13 +54,32 @@ def checked(bundle: Path, *options: str) -> Checked:
     return Checked(done.returncode, json.loads(done.stdout))
 
 
-def found_in(files: Mapping[str, bytes], pub: str | None = PUB) -> str | None:
-    """The problem that the program finds in a bundle whose manifest was made to fit; None where it finds none."""
+def fitted(files: Mapping[str, bytes], **changes: object) -> bytes:
+    """A bundle of these files, with a manifest that was made to fit, or else changed."""
     manifest = json.loads(files["manifest.json"])
     listed = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name != "manifest.json"}
-    fitting = {**files, "manifest.json": json.dumps({**manifest, "files": listed}).encode()}
+    return _zip({**files, "manifest.json": json.dumps({**manifest, "files": listed, **changes}).encode()})
+
+
+def without(files: Mapping[str, bytes], gone: Callable[[dict[str, object]], bool]) -> dict[str, bytes]:
+    """The files of a bundle without some of its records and their proofs."""
+    lines = [json.loads(line) for line in files["records.jsonl"].splitlines()]
+    lost = {line["position"] for line in lines if gone(line)}
+    assert lost
+    kept = {
+        name: b"".join(
+            line for line in files[name].splitlines(keepends=True) if json.loads(line)["position"] not in lost
+        )
+        for name in ("records.jsonl", "proofs.jsonl")
+    }
+    manifest = {**json.loads(files["manifest.json"]), "records": len(lines) - len(lost)}
+    return {**files, **kept, "manifest.json": json.dumps(manifest).encode()}
+
+
+def found_in(files: Mapping[str, bytes], pub: str | None = PUB) -> str | None:
+    """The problem that the program finds in a bundle whose manifest was made to fit; None where it finds none."""
     try:
-        verify_bundle.check(verify_bundle.Bundle(io.BytesIO(_zip(fitting))), pub)
+        verify_bundle.check(verify_bundle.read_files(io.BytesIO(fitted(files))), pub)
     except Exception as error:  # noqa: BLE001 -- as the program's own main does
         return str(error) or type(error).__name__
     return None
@@ -103,7 +122,7 @@ async def test_a_bundle_holds_with_nothing_but_python(
     written = await bundled(golden_runs, out, subject, redact=redact)
     done = checked(out, "--pub", PUB)
     assert (done.code, done.found["ok"]) == (0, True)
-    assert done.found["grade"] == "signed by example.com/desk, whose key you gave"
+    assert (done.found["grade"], done.found["key"]) == ("signed", PUB)
     assert done.found["records"] == written
     assert done.found["redacted"] is redact
     text = b"".join(data for name, data in contents(out).items() if name != "verify.py").decode()
@@ -116,7 +135,7 @@ async def test_unpacked_it_holds_too_and_without_a_signature_it_says_so(golden_r
     folder = tmp_path / "unpacked"
     with zipfile.ZipFile(out) as archive:
         archive.extractall(folder)
-    assert str(checked(folder).found["grade"]).startswith("self-consistent")
+    assert (checked(folder).found["grade"], checked(folder).found["key"]) == ("unsigned", None)
     refused = checked(folder, "--pub", PUB)
     assert (refused.code, refused.found["problem"]) == (1, "the bundle holds no checkpoint: nobody has signed it")
 
@@ -144,6 +163,89 @@ def _says_the_same(one: bytes, two: bytes) -> bool:
     return [json.loads(line) for line in one.split(b"\n") if line] == [
         json.loads(line) for line in two.split(b"\n") if line.strip()
     ]
+
+
+@pytest.mark.parametrize("last", [8, 20])
+def test_how_far_a_run_is_shown_is_said(
+    files: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str], last: int
+) -> None:
+    """Whoever cuts a bundle at its end leaves nothing that does not hold."""
+    cut = {}
+    for name in ("records.jsonl", "proofs.jsonl"):
+        lines = [line for line in files[name].splitlines(keepends=True) if json.loads(line)["position"] <= last]
+        cut[name] = b"".join(lines)
+    whole, part = tmp_path / "whole.zip", tmp_path / "part.zip"
+    whole.write_bytes(_zip(files))
+    part.write_bytes(fitted({**files, **cut}, records=len(cut["proofs.jsonl"].splitlines())))
+    assert verify_bundle.main([str(whole), "--pub", PUB]) == 0
+    told = capsys.readouterr().out
+    assert f"run/{RUN} up to version 19" in told
+    assert "NOT SHOWN" not in told
+    assert verify_bundle.main([str(part), "--pub", PUB]) == 0
+    assert f"run/{RUN} up to version " in (told := capsys.readouterr().out)
+    assert "NOT SHOWN TO ITS END" in told
+
+
+def test_what_is_proven_can_be_read(
+    files: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report is for reading, and whoever has it can edit it: the program says so, and shows what holds."""
+    path = tmp_path / "bundle.zip"
+    path.write_bytes(fitted({**files, "report.html": b"<h1>maria did it</h1>"}))
+    assert verify_bundle.main([str(path), "--pub", PUB, "--show"]) == 0
+    told = capsys.readouterr().out
+    assert "report.html and the other files were NOT checked" in told
+    assert "It rains on Mondays." in told
+    assert "maria did it" not in told
+
+
+@pytest.mark.parametrize(("name", "value"), [("records", 3), ("size", 5), ("root", "00" * 32), ("redacted", True)])
+def test_a_manifest_that_tells_otherwise_is_found(files: dict[str, bytes], name: str, value: object) -> None:
+    with pytest.raises(verify_bundle.Bad):
+        verify_bundle.check(verify_bundle.read_files(io.BytesIO(fitted(files, **{name: value}))), PUB)
+
+
+async def test_the_runs_that_a_run_began_from_come_along(golden_runs: Path, tmp_path: Path) -> None:
+    """Where a turn follows others, what they held is what its model saw: they are there, as far as it did."""
+    out = tmp_path / "turn.zip"
+    await bundled(golden_runs, out, Subject("run", "01KE0W9P40CDAZD9AZAEM1S82Q"))
+    files = contents(out)
+    streams = {json.loads(line)["stream"] for line in files["records.jsonl"].splitlines()}
+    earlier = [f"run/{run}" for run in ("01KE0W2BR0EK83908FPP3FA5Y2", "01KE0W46B0BJA9K890PTPFDCYW")]
+    assert streams > {*earlier, "run/01KE0W7VH0DZNQKG05P18PTD7R"}
+    assert "session/cust-2" not in streams
+    assert found_in(files) is None
+    lacking = without(files, lambda line: line["stream"] == earlier[0])
+    assert found_in(lacking) == f"{earlier[0]} is not here up to its version 12, where {earlier[1]} began from it"
+    shorter = without(files, lambda line: line["stream"] == earlier[1] and line["version"] == 7)
+    assert "is not here up to its version 7" in str(found_in(shorter))
+
+
+async def test_what_came_later_in_a_run_that_another_began_from_is_not_told(golden_runs: Path, tmp_path: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+        await journal.append("run/01KE0W7VH0DZNQKG05P18PTD7R", [CancelRequested()])
+    out = tmp_path / "turn.zip"
+    await bundled(golden_runs, out, Subject("run", "01KE0W9P40CDAZD9AZAEM1S82Q"))
+    assert b"cancel_requested" not in contents(out)["records.jsonl"]
+    assert found_in(contents(out)) is None
+
+
+def test_definitions_are_held_against_the_digests_that_runs_name(files: dict[str, bytes]) -> None:
+    definitions = [json.loads(line) for line in files["records.jsonl"].splitlines() if b'"definition.recorded"' in line]
+    for line in definitions:
+        facts, document = line["facts"], line["content"]["document"]
+        name = line["stream"].partition("/")[2]
+        verify_bundle._check_definition(line["stream"], facts, line["content"])
+        for wrong in (
+            (f"definition/{name[::-1]}", facts, {"document": document}),
+            (line["stream"], {**facts, "prose": facts["contract"]}, {"document": document}),
+            (line["stream"], facts, {"document": {**document, "prose": {"instructions": "Pay maria."}}}),
+        ):
+            with pytest.raises(verify_bundle.Bad):
+                verify_bundle._check_definition(*wrong)
+    assert len(definitions) == 2
+    lacking = without(files, lambda line: line["stream"] == definitions[0]["stream"])
+    assert "is not here, which run/" in str(found_in(lacking))
 
 
 Lines = list[dict[str, object]]
@@ -213,12 +315,23 @@ def test_a_forged_record_is_found_and_named(
 
 
 def test_what_is_no_bundle_is_said_in_a_line(tmp_path: Path) -> None:
-    for name, data in {"empty": b"", "text": b"hello", "zip": _zip({"a": b"b"}), "none": None}.items():
+    for name, data in {"empty": b"", "text": b"hello", "zip": _zip({"a": b"b"})}.items():
         path = tmp_path / name
-        if data is not None:
-            path.write_bytes(data)
+        path.write_bytes(data)
         done = checked(path)
         assert (done.code, done.found["ok"]) == (1, False)
+
+
+@pytest.mark.parametrize("given", [["nothing.zip"], ["bundle.zip", "--pub", "no.pub"], ["bundle.zip", "--pub", "a+b"]])
+def test_what_was_asked_for_wrongly_is_no_finding(
+    files: dict[str, bytes], tmp_path: Path, given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bundle.zip").write_bytes(_zip(files))
+    with pytest.raises(SystemExit) as ended:
+        verify_bundle.main([str(tmp_path / given[0]), *given[1:]])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out) == (2, "")
+    assert told.err.splitlines()[-1].startswith(("verify.py: error: ", "pytest: error: ", "__main__.py: error: "))
 
 
 @given(st.binary(max_size=200), st.sampled_from(["manifest.json", "records.jsonl", "proofs.jsonl", "checkpoint.txt"]))
@@ -236,70 +349,6 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
         for name, data in files.items():
             archive.writestr(name, data)
     return memory.getvalue()
-
-
-# ---- the pure parts of the program
-
-
-@pytest.mark.parametrize(
-    ("public", "message", "signature"),
-    [
-        (
-            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
-            "",
-            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
-        ),
-        (
-            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
-            "72",
-            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
-        ),
-        (
-            "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
-            "af82",
-            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a",
-        ),
-        (
-            "ec172b93ad5e563bf4932c70e1245034c35467ef2efd4d64ebf819683467e2bf",
-            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
-            "dc2a4459e7369633a52b1bf277839a00201009a3efbf3ecb69bea2186c26b58909351fc9ac90b3ecfdfbc7c66431e0303dca179c138ac17ad9bef1177331a704",
-        ),
-    ],
-)  # fmt: skip
-def test_ed25519_by_the_vectors_of_rfc_8032(public: str, message: str, signature: str) -> None:
-    key = bytes.fromhex(public)
-    assert verify_bundle.is_signed(key, bytes.fromhex(message), bytes.fromhex(signature))
-    assert not verify_bundle.is_signed(key, bytes.fromhex(message) + b"x", bytes.fromhex(signature))
-
-
-@given(st.binary(min_size=32, max_size=32), st.binary(max_size=100), st.integers(0, 64 * 8 - 1))
-def test_ed25519_agrees_with_another_implementation(seed: bytes, message: bytes, bit: int) -> None:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    private = Ed25519PrivateKey.from_private_bytes(seed)
-    public, signature = private.public_key().public_bytes_raw(), private.sign(message)
-    assert verify_bundle.is_signed(public, message, signature)
-    changed = bytearray(signature)
-    changed[bit // 8] ^= 1 << bit % 8
-    assert not verify_bundle.is_signed(public, message, bytes(changed))
-    # The same value of S beyond the group's order, which RFC 8032 says to refuse.
-    beyond = int.from_bytes(signature[32:], "little") + verify_bundle.L
-    assert not verify_bundle.is_signed(public, message, signature[:32] + beyond.to_bytes(32, "little"))
-
-
-@given(st.integers(1, 40), st.data())
-def test_inclusion_agrees_with_the_journal(size: int, data: st.DataObject) -> None:
-    leaves = [hashlib.sha256(bytes([number])).digest() for number in range(size)]
-    index = data.draw(st.integers(0, size - 1))
-    path = list(inclusion_proof(leaves, index))
-    roots = {
-        verify_bundle.root_of(leaves[each], each, size, list(inclusion_proof(leaves, each))) for each in range(size)
-    }
-    assert roots == {verify_bundle.root_of(leaves[index], index, size, path)}
-    for wrong in (path[:-1], [*path, bytes(32)]):
-        if wrong != path:
-            with pytest.raises(verify_bundle.Bad):
-                verify_bundle.root_of(leaves[index], index, size, wrong)
 
 
 # ---- making one

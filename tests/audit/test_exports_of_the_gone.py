@@ -88,7 +88,7 @@ async def test_an_archived_run_is_told_as_such_and_whole_with_its_archive(golden
         with out.open("wb") as file:
             await write_bundle(journal, Subject("run", RUN), file, BundleOptions(0))
     assert "Both are known." in "".join(pieces)
-    assert verify_bundle.check(verify_bundle.Bundle(out), None)["ok"] is True
+    assert verify_bundle.check(verify_bundle.read_files(out), None)["ok"] is True
 
 
 async def test_an_event_of_a_newer_release_is_named_and_the_rest_is_told(golden_runs: Path) -> None:

@@ -32,8 +32,9 @@ FORM: Final = 1
 _README: Final = """\
 This is evidence about one {kind} of an agent, taken from a journal of Trouper.
 
-report.html       to read: open it in any browser. It loads nothing and runs nothing.
-records.jsonl     the records, one a line, with the bytes that were stored.
+records.jsonl     the records, one a line, with the bytes that were stored: this is the evidence.
+report.html       the same to read, in any browser; it loads nothing and runs nothing. It is not checked: whoever had
+                  this file could have changed it. `python3 verify.py THIS.zip --show` prints what is proven.
 proofs.jsonl      for each record the proof that it is in the journal's Merkle tree (RFC 6962).
 checkpoint.txt    how many records the journal had and the root of the tree, signed (there only if it was signed).
 key.pub           the public key of whoever signed (likewise).

@@ -9,6 +9,7 @@ from typing import Literal
 
 from attrs import frozen
 
+from trouper.core.base import HistoryRef
 from trouper.core.definition import stream_of
 from trouper.core.rule_events import APPROVALS
 from trouper.errors import UnknownRun, UnknownSession
@@ -19,9 +20,10 @@ from trouper_journal import Journal, JournalCorrupt, Plain, Record, Value, unpac
 class Subject(Plain):
     """A run or a session, with what belongs to it.
 
-    To a run belong the runs of its sub-agents at any depth, the definition documents that they followed, and, where
-    a standing rule stood in for a person, the records of that rule, which say who made it. To a session belong
-    its own stream and all that belongs to its turns.
+    To a run belong the runs of its sub-agents at any depth, the definition documents that they followed, the earlier
+    runs whose conversations they began from, up to the version at which they did, and, where a standing rule stood in
+    for a person, the records of that rule, which say who made it. To a session belong its own stream and all that
+    belongs to its turns.
 
     Attributes:
         kind: Which of the two.
@@ -62,11 +64,11 @@ class Belongings(Plain):
     """What belongs to a subject.
 
     Attributes:
-        streams: Names of streams, of which all records belong to it.
+        streams: Names of streams, each with the last version that belongs to it; None where all of it does.
         rules: Ids of the standing rules that stood in for people; of the stream of rules only their records belong.
     """
 
-    streams: tuple[str, ...]
+    streams: Mapping[str, int | None]
     rules: frozenset[str]
 
 
@@ -77,22 +79,42 @@ async def belongings(journal: Journal, subject: Subject) -> Belongings:
         UnknownRun, UnknownSession: The journal has no such subject.
     """
     runs = await runs_of(journal, subject)
-    streams = dict.fromkeys(f"run/{run}" for run in runs)
-    if subject.kind == "session":
-        streams = {subject.stream: None, **streams}
+    streams: dict[str, int | None] = {subject.stream: None} if subject.kind == "session" else {}
+    streams |= dict.fromkeys((f"run/{run}" for run in runs), None)
     definitions: dict[str, None] = {}
     rules: set[str] = set()
+    bases: list[HistoryRef] = []
     for run in runs:
         async for record in journal.read(f"run/{run}"):
             facts = _facts(record)
             definitions.update(dict.fromkeys(_definition_in(record.type, facts)))
             rules.update(_rules_in(facts))
-    kept = [stream for stream in definitions if await journal.head(stream) is not None]
-    return Belongings((*streams, *kept), frozenset(rules))
+            bases += _bases_in(record.type, facts)
+    earlier = await _earlier(journal, bases, frozenset(runs))
+    streams |= {stream: None for stream in definitions if await journal.head(stream) is not None}
+    return Belongings({**earlier, **streams}, frozenset(rules))
 
 
-async def records_of(journal: Journal, streams: list[str]) -> AsyncGenerator[Record, None]:
-    """The records of some streams, in the order of their positions.
+async def _earlier(journal: Journal, bases: list[HistoryRef], runs: frozenset[str]) -> dict[str, int | None]:
+    """The streams of the runs that others began from, up to where they did."""
+    found: dict[str, int] = {}
+    followed: set[str] = set(runs)
+    while bases:
+        ref = bases.pop()
+        stream = f"run/{ref.run}"
+        if ref.run not in runs and await journal.head(stream) is not None:
+            found[stream] = max(ref.version, found.get(stream, 0))
+        if ref.whole and ref.run not in followed:
+            followed.add(ref.run)
+            async for record in journal.read(stream):
+                bases += _bases_in(record.type, _facts(record))
+                if record.type == "run.started":
+                    break
+    return dict(found)
+
+
+async def records_of(journal: Journal, streams: Mapping[str, int | None]) -> AsyncGenerator[Record, None]:
+    """The records of some streams, each up to the version named with it, in the order of their positions.
 
     Streams are read from the moment on when their first record is due, and page by page, so that memory holds no
     more than the pages of those that run beside each other.
@@ -105,10 +127,10 @@ async def records_of(journal: Journal, streams: list[str]) -> AsyncGenerator[Rec
     while due or heap:
         while due and (not heap or due[-1][0] < heap[0][0]):
             _, stream = due.pop()
-            await _push(heap, journal.read(stream))
+            await _push(heap, journal.read(stream), streams)
         _, record, rest = heapq.heappop(heap)
         yield record
-        await _push(heap, rest)
+        await _push(heap, rest, streams)
 
 
 async def all_records(journal: Journal, subject: Subject | None, after: int = 0) -> AsyncGenerator[Record, None]:
@@ -118,7 +140,7 @@ async def all_records(journal: Journal, subject: Subject | None, after: int = 0)
             yield record
         return
     belonging = await belongings(journal, subject)
-    streams = [*belonging.streams, *([APPROVALS] if belonging.rules else [])]
+    streams = {**belonging.streams, **({APPROVALS: None} if belonging.rules else {})}
     async with aclosing(records_of(journal, streams)) as records:
         async for record in records:
             if record.position <= after:
@@ -127,10 +149,17 @@ async def all_records(journal: Journal, subject: Subject | None, after: int = 0)
                 yield record
 
 
-async def _push(heap: list[tuple[int, Record, AsyncIterator[Record]]], records: AsyncIterator[Record]) -> None:
+async def _push(
+    heap: list[tuple[int, Record, AsyncIterator[Record]]],
+    records: AsyncIterator[Record],
+    streams: Mapping[str, int | None],
+) -> None:
     try:
         record = await anext(records)
     except StopAsyncIteration:
+        return
+    last = streams[record.stream]
+    if last is not None and record.version > last:
         return
     heapq.heappush(heap, (record.position, record, records))
 
@@ -147,6 +176,16 @@ def _definition_in(type: str, facts: Mapping[str, Value]) -> Iterator[str]:
     digest = facts.get("definition")
     if type in {"run.started", "definition.adopted"} and isinstance(digest, str):
         yield stream_of(digest)
+
+
+def _bases_in(type: str, facts: Mapping[str, Value]) -> Iterator[HistoryRef]:
+    """The stretches of other runs that a run's record says it begins from."""
+    base = facts.get("base") if type in {"run.submitted", "run.started"} else None
+    refs = base.get("refs") if isinstance(base, dict) else None
+    for ref in refs if isinstance(refs, list) else ():
+        run, version = (ref.get("run"), ref.get("version")) if isinstance(ref, dict) else (None, None)
+        if isinstance(run, str) and isinstance(version, int):
+            yield HistoryRef(run, version, whole=ref.get("whole") is not False)
 
 
 def _rules_in(facts: Mapping[str, Value]) -> Iterator[str]:

@@ -7,11 +7,14 @@ One file, and nothing but Python's standard library (3.9 or later): read it befo
 2. each record is in the Merkle tree whose root is given (RFC 6962),
 3. streams have no gaps from their beginning to the last record here (but those of ``system/``, of which only what
    concerns the bundle is in it),
-4. the root and the number of records were signed (Ed25519, RFC 8032; notes and checkpoints as C2SP writes them),
+4. what the subject's runs name is here: the definitions that they followed, each with its digest, and the earlier runs
+   whose conversations they began from,
+5. the root and the number of records were signed (Ed25519, RFC 8032; notes and checkpoints as C2SP writes them),
    by the key that you give with ``--pub``. A key that comes with the bundle proves nothing about who made it.
 
-It cannot see what is not there: records that followed the last one of a stream, and other streams.
-Exit code 0: all of it holds; 1: something does not; 2: used wrongly.
+It cannot see what is not there: records that followed the last one of a stream, and other streams. Of each run it
+says how far it is shown. The report in a bundle is for reading, and is not checked: ``--show`` prints what is proven.
+Exit code 0: all of it holds; 1: something does not; 2: used wrongly, or there is no such file.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ import argparse
 import base64
 import calendar
 import hashlib
+import io
 import json
 import re
+import signal
 import struct
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -215,149 +220,164 @@ def _nanoseconds(text: str) -> int:
     return seconds * 1_000_000_000 + int(text[20:29])
 
 
-class Unpacker:
-    """Reads MessagePack as the journal writes it, into JSON as the bundle writes it."""
-
-    def __init__(self, data: bytes, values: dict[str, bytes]) -> None:
-        self.data = data
-        self.values = values
-        self.place = 0
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        found = self.data[self.place : self.place + count]
-        if len(found) != count:
-            raise Bad("stored bytes end in the middle of a value")
-        self.place += count
-        return found
-
-    def number(self, form: str) -> Any:
-        """The next number."""
-        (found,) = struct.unpack(">" + form, self.take(struct.calcsize(form)))
-        return found
-
-    def value(self) -> Any:
-        """The next value."""
-        kind: int = self.take(1)[0]
-        if kind < 0x80:
-            return kind
-        if kind >= 0xE0:
-            return kind - 256
-        if kind < 0x90:
-            return self.map(kind & 15)
-        if kind < 0xA0:
-            return [self.value() for _ in range(kind & 15)]
-        if kind < 0xC0:
-            return self.text(kind & 31)
-        if kind in _SIMPLE:
-            return _SIMPLE[kind]
-        if kind in _NUMBERS:
-            return self.number(_NUMBERS[kind])
-        if kind in _SIZED:
-            form, read = _SIZED[kind]
-            return read(self, self.number(form))
-        if 0xD4 <= kind <= 0xD8:
-            return self.extension(1 << (kind - 0xD4))
-        raise Bad(f"stored bytes hold what no value begins with: {kind:#x}")
-
-    def text(self, size: int) -> str:
-        """A text."""
-        return self.take(size).decode("utf-8", "surrogatepass")
-
-    def binary(self, size: int) -> dict[str, str]:
-        """Bytes."""
-        return {"$bytes": base64.b64encode(self.take(size)).decode()}
-
-    def array(self, size: int) -> list[Any]:
-        """A list."""
-        return [self.value() for _ in range(size)]
-
-    def map(self, size: int) -> dict[str, Any]:
-        """A map."""
-        found: dict[str, Any] = {}
-        for _ in range(size):
-            key = self.value()
-            if not isinstance(key, str) or key in found:
-                raise Bad("a stored map has a key that is no text, or stands twice")
-            found["$" + key if key.startswith("$") else key] = self.value()
-        return found
-
-    def extension(self, size: int) -> Any:
-        """A large integer, or a value that is stored apart."""
-        kind = self.number("b")
-        data = self.take(size)
-        if kind == 1:
-            return int.from_bytes(data, "big", signed=True)
-        apart = self.values.get(data[:32].hex())
-        if kind != 2 or size != 40:
-            raise Bad("stored bytes hold an unknown kind of value")
-        if apart is None or hashlib.sha256(apart).digest() + len(apart).to_bytes(8, "big") != data:
-            raise Bad("a value that is stored apart is missing, or is not the one that was stored")
-        return unpacked(apart[16:], {})
-
-
+# What a byte of MessagePack begins: a value itself, a number of that form, or something whose size has that form.
 _SIMPLE = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {
     0xCA: "f", 0xCB: "d", 0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q",
 }  # fmt: skip
-_SIZED: dict[int, tuple[str, Callable[[Unpacker, int], Any]]] = {
-    0xC4: ("B", Unpacker.binary), 0xC5: ("H", Unpacker.binary), 0xC6: ("I", Unpacker.binary),
-    0xC7: ("B", Unpacker.extension), 0xC8: ("H", Unpacker.extension), 0xC9: ("I", Unpacker.extension),
-    0xD9: ("B", Unpacker.text), 0xDA: ("H", Unpacker.text), 0xDB: ("I", Unpacker.text),
-    0xDC: ("H", Unpacker.array), 0xDD: ("I", Unpacker.array), 0xDE: ("H", Unpacker.map), 0xDF: ("I", Unpacker.map),
+_SIZED = {
+    0xC4: ("bytes", "B"), 0xC5: ("bytes", "H"), 0xC6: ("bytes", "I"),
+    0xC7: ("extension", "B"), 0xC8: ("extension", "H"), 0xC9: ("extension", "I"),
+    0xD9: ("text", "B"), 0xDA: ("text", "H"), 0xDB: ("text", "I"),
+    0xDC: ("list", "H"), 0xDD: ("list", "I"), 0xDE: ("map", "H"), 0xDF: ("map", "I"),
 }  # fmt: skip
 
 
-def unpacked(data: bytes, values: dict[str, bytes]) -> Any:
-    """The one value that bytes hold."""
-    unpacker = Unpacker(data, values)
-    found = unpacker.value()
-    if unpacker.place != len(data):
+def unpacked(data: bytes, apart: dict[str, bytes]) -> Any:
+    """The one value that bytes hold; ``apart`` are values that are stored apart, by their digests."""
+    stored = io.BytesIO(data)
+    found = _value(stored, apart)
+    if stored.read(1):
         raise Bad("stored bytes hold more than one value")
     return found
 
 
-def check_record(line: dict[str, Any], redacted: bool) -> bytes:
-    """Check that a record is what its stored bytes say; its leaf."""
-    raw = line["raw"]
-    meta, facts = _unbase64(raw["meta"], "meta"), _unbase64(raw["facts"], "facts")
-    if "content" in raw:
-        content = _unbase64(raw["content"], "content")
-        values = {key: _unbase64(data, "a value") for key, data in raw["values"].items()}
-        digest = hashlib.sha256(content).digest()
-        shown = _shown(line, content, values)
-    elif redacted:
-        digest = _unhex(raw["content_sha256"])
-        shown = None if digest == _SHA256_EMPTY else {"$withheld": True}
-        shown = {"$erased": True} if line["key_id"] is not None else shown
-    else:
-        raise Bad("its content is missing, and the bundle does not say that it was withheld")
-    for key, said in (("meta", _map(meta)), ("facts", _map(facts)), ("content", shown)):
-        if not _same(line[key], said):
-            raise Bad(f"what is shown as its {key} is not what was stored")
-    leaf = leaf_of(line, hashlib.sha256(meta).digest(), hashlib.sha256(facts).digest(), digest)
-    if leaf.hex() != line["leaf"]:
-        raise Bad("its digest is not that of the stored bytes")
-    return leaf
+def _value(stored: IO[bytes], apart: dict[str, bytes]) -> Any:
+    kind = _take(stored, 1)[0]
+    if kind < 0x80 or kind >= 0xE0:
+        return kind if kind < 0x80 else kind - 256
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if kind in _NUMBERS:
+        return _number(stored, _NUMBERS[kind])
+    what, size = _size(stored, kind)
+    if what == "text":
+        return _take(stored, size).decode("utf-8", "surrogatepass")
+    if what == "bytes":
+        return _take(stored, size)
+    if what == "list":
+        return [_value(stored, apart) for _ in range(size)]
+    if what == "extension":
+        return _extension(_number(stored, "b"), _take(stored, size), apart)
+    found: dict[str, Any] = {}
+    for _ in range(size):
+        key = _value(stored, apart)
+        if not isinstance(key, str) or key in found:
+            raise Bad("a stored map has a key that is no text, or stands twice")
+        found[key] = _value(stored, apart)
+    return found
 
 
-def _shown(line: dict[str, Any], content: bytes, values: dict[str, bytes]) -> Any:
-    if line["key_id"] is not None:
-        return {"$erased": True}
-    if not content:
-        return None
-    if len(content) <= 16:
-        raise Bad("its content is shorter than its random bytes")
-    return unpacked(content[16:], values)
+def _size(stored: IO[bytes], kind: int) -> tuple[str, int]:
+    if kind < 0xC0:
+        return ("map", kind & 15) if kind < 0x90 else ("list", kind & 15) if kind < 0xA0 else ("text", kind & 31)
+    if 0xD4 <= kind <= 0xD8:
+        return "extension", 1 << (kind - 0xD4)
+    if kind not in _SIZED:
+        raise Bad(f"stored bytes hold what no value begins with: {kind:#x}")
+    what, form = _SIZED[kind]
+    return what, _number(stored, form)
 
 
-def _map(data: bytes) -> Any:
-    return unpacked(data, {}) if data else {}
+def _extension(kind: int, data: bytes, apart: dict[str, bytes]) -> Any:
+    if kind == 1:
+        return int.from_bytes(data, "big", signed=True)
+    found = apart.get(data[:32].hex())
+    if kind != 2 or len(data) != 40:
+        raise Bad("stored bytes hold an unknown kind of value")
+    if found is None or hashlib.sha256(found).digest() + len(found).to_bytes(8, "big") != data:
+        raise Bad("a value that is stored apart is missing, or is not the one that was stored")
+    return unpacked(found[16:], {})
 
 
-def _same(one: Any, two: Any) -> bool:
-    # As texts, because in these 1, 1.0 and true differ.
-    return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+def _number(stored: IO[bytes], form: str) -> Any:
+    return struct.unpack(">" + form, _take(stored, struct.calcsize(form)))[0]
+
+
+def _take(stored: IO[bytes], size: int) -> bytes:
+    found = stored.read(size)
+    if len(found) != size:
+        raise Bad("stored bytes end in the middle of a value")
+    return found
+
+
+def packed(value: Any) -> bytes:
+    """A value as digests are taken over it: the shortest form of each part, the keys of maps in order."""
+    if value is None or isinstance(value, bool):
+        return b"\xc0" if value is None else b"\xc3" if value else b"\xc2"
+    if isinstance(value, str):
+        data = value.encode("utf-8", "surrogatepass")
+        return _sized(len(data), 0xA0, 32, (0xD9, 0xDA, 0xDB)) + data
+    if isinstance(value, list):
+        return _sized(len(value), 0x90, 16, (0, 0xDC, 0xDD)) + b"".join(map(packed, value))
+    if isinstance(value, dict):
+        return _sized(len(value), 0x80, 16, (0, 0xDE, 0xDF)) + b"".join(
+            packed(key) + packed(value[key]) for key in sorted(value)
+        )
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, int) and -32 <= value < 128:
+        return struct.pack("B", value & 0xFF)
+    for kind in (0xCC, 0xCD, 0xCE, 0xCF) if value > 0 else (0xD0, 0xD1, 0xD2, 0xD3):
+        try:
+            return bytes([kind]) + struct.pack(">" + _NUMBERS[kind], value)
+        except struct.error:
+            pass
+    raise Bad("a definition holds a value that no definition holds")
+
+
+def _sized(size: int, short: int, limit: int, kinds: tuple[int, int, int]) -> bytes:
+    if size < limit:
+        return bytes([short | size])
+    number = 0 if size < 1 << 8 and kinds[0] else 1 if size < 1 << 16 else 2
+    return bytes([kinds[number]]) + struct.pack(">" + "BHI"[number], size)
+
+
+def shown(value: Any) -> Any:
+    """A stored value as a bundle shows it, in JSON: a key that begins with ``$`` has another one in front."""
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, list):
+        return [shown(item) for item in value]
+    if isinstance(value, dict):
+        return {"$" + key if key.startswith("$") else key: shown(item) for key, item in value.items()}
+    return value
+
+
+class Record:
+    """A record that was checked: its leaf, and what its stored bytes say."""
+
+    def __init__(self, line: dict[str, Any], redacted: bool) -> None:
+        if line.keys() != _FIELDS or any(type(line[key]) is not int for key in _NUMBERED):
+            raise Bad("it has other fields than a record has, or a number that is none")
+        raw = line["raw"]
+        meta, facts = _unbase64(raw["meta"], "meta"), _unbase64(raw["facts"], "facts")
+        self.line = line
+        self.facts = unpacked(facts, {}) if facts else {}
+        self.content: Any = None
+        if ("content" not in raw) is not redacted:
+            raise Bad("the bundle does not say that it was withheld, or says so of what is there")
+        if redacted:
+            digest = _unhex(raw["content_sha256"])
+            said = None if digest == _SHA256_EMPTY else {"$withheld": True}
+        else:
+            content = _unbase64(raw["content"], "content")
+            digest = hashlib.sha256(content).digest()
+            apart = {key: _unbase64(data, "a value") for key, data in raw["values"].items()}
+            if content and line["key_id"] is None:
+                if len(content) <= 16:
+                    raise Bad("its content is shorter than its random bytes")
+                self.content = unpacked(content[16:], apart)
+            said = shown(self.content)
+        said = {"$erased": True} if line["key_id"] is not None else said
+        told = {"meta": shown(unpacked(meta, {}) if meta else {}), "facts": shown(self.facts), "content": said}
+        for key, value in told.items():
+            # As texts, because in these 1, 1.0 and true differ.
+            if json.dumps(line[key], sort_keys=True) != json.dumps(value, sort_keys=True):
+                raise Bad(f"what is shown as its {key} is not what was stored")
+        self.leaf = leaf_of(line, hashlib.sha256(meta).digest(), hashlib.sha256(facts).digest(), digest)
+        if self.leaf.hex() != line["leaf"]:
+            raise Bad("its digest is not that of the stored bytes")
 
 
 def _unbase64(text: str, what: str) -> bytes:
@@ -377,42 +397,99 @@ def _unhex(text: str) -> bytes:
     return data
 
 
+class Together:
+    """What records come to together: streams without gaps, and nothing named in a run that is not here."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, dict[str, Any]] = {}
+        self.ended: set[str] = set()
+        self.turns: list[str] = []
+        self.definitions: list[tuple[str, str]] = []
+        self.bases: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, record: Record) -> None:
+        """One record on, in the order of positions."""
+        line, facts = record.line, record.facts
+        stream, before = line["stream"], self.last.get(line["stream"], {"version": 0})["version"]
+        if line["version"] != before + 1 and not stream.startswith("system/"):
+            raise Bad(f"version {before + 1} of its stream is missing before it")
+        self.last[stream] = line
+        if line["type"] in ("run.succeeded", "run.failed", "run.cancelled"):
+            self.ended.add(stream)
+        if line["type"] == "turn.queued":
+            self.turns.append(facts["run"])
+        if line["type"] in ("run.started", "definition.adopted"):
+            self.definitions.append((stream, facts["definition"]))
+        if line["type"] in ("run.submitted", "run.started"):
+            self.bases.setdefault(stream, []).extend((facts.get("base") or {"refs": []})["refs"])
+        if line["type"] == "definition.recorded":
+            _check_definition(stream, facts, record.content)
+
+    def check(self, stream: str) -> list[str]:
+        """Check that all is here that the subject's runs rest on; the streams of these runs."""
+        if stream not in self.last:
+            raise Bad(f"there is no record of {stream}")
+        roots = [stream] if stream.startswith("run/") else [f"run/{run}" for run in self.turns]
+        runs = [each for each in self.last if each.split("~")[0] in roots or each.startswith(stream + "~")]
+        for run, digest in self.definitions:
+            if run in runs and f"definition/{digest}" not in self.last:
+                raise Bad(f"the definition {digest} is not here, which {run} followed")
+        pending, seen = list(runs), set(runs)
+        while pending:
+            run = pending.pop()
+            for ref in self.bases.get(run, ()):
+                base = f"run/{ref['run']}"
+                if self.last.get(base, {"version": 0})["version"] < ref["version"]:
+                    raise Bad(f"{base} is not here up to its version {ref['version']}, where {run} began from it")
+                if ref.get("whole", True) and base not in seen:
+                    seen.add(base)
+                    pending.append(base)
+        return runs
+
+    def standing(self, stream: str) -> dict[str, Any]:
+        """How a stream stands at the last of its records here."""
+        line = self.last[stream]
+        ended = stream in self.ended and str(line["label"]).startswith(("succeeded", "failed", "cancelled"))
+        keys = ("stream", "version", "position", "recorded_at", "label")
+        return {**{key: line[key] for key in keys}, "ended": ended}
+
+
+def _check_definition(stream: str, facts: dict[str, Any], content: Any) -> None:
+    """A definition has the digest that runs name it by, and its document those of its two halves."""
+    if hashlib.sha256(packed([facts["contract"], facts["prose"]])).hexdigest() != stream.partition("/")[2]:
+        raise Bad("the definition is not the one whose digest its stream has")
+    for half in ("contract", "prose") if content is not None else ():
+        if hashlib.sha256(packed(content["document"][half])).hexdigest() != facts[half]:
+            raise Bad(f"the {half} of the definition is not the one that runs have pinned")
+
+
 # ---- the bundle
 
 
-class Bundle:
-    """The files of a bundle, in a zip file or unpacked in a folder."""
+def read_files(place: Path | IO[bytes]) -> dict[str, bytes]:
+    """The files of a bundle, from a zip file, or from a folder that it was unpacked into."""
+    if isinstance(place, Path) and place.is_dir():
+        files = [each for each in sorted(place.rglob("*")) if each.is_file()]
+        return {each.relative_to(place).as_posix(): each.read_bytes() for each in files}
+    with zipfile.ZipFile(place) as archive:
+        if len(archive.namelist()) != len(set(archive.namelist())):
+            raise Bad("a file stands twice in the bundle")
+        if sum(each.file_size for each in archive.infolist()) > _LIMIT:
+            raise Bad("it is larger than any bundle")
+        return {name: archive.read(name) for name in archive.namelist()}
 
-    def __init__(self, place: Path | IO[bytes]) -> None:
-        self.folder = place if isinstance(place, Path) and place.is_dir() else None
-        self.zip = None if self.folder is not None else zipfile.ZipFile(place)
 
-    def names(self) -> list[str]:
-        """What files there are."""
-        if self.zip is not None:
-            return self.zip.namelist()
-        folder = self.folder or Path()
-        return [each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()]
-
-    def read(self, name: str) -> bytes:
-        """A file."""
-        if self.zip is None:
-            return (self.folder or Path()).joinpath(name).read_bytes()
-        if self.zip.getinfo(name).file_size > _LIMIT:
-            raise Bad(f"{name} is larger than any bundle holds")
-        return self.zip.read(name)
-
-    def lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """The objects of a file of JSON lines."""
-        for number, line in enumerate(self.read(name).split(b"\n"), 1):
-            if line:
-                try:
-                    found = json.loads(line, object_pairs_hook=_once, parse_constant=_no)
-                except (ValueError, RecursionError) as error:
-                    raise Bad(f"{name}, line {number}: {error}") from None
-                if not isinstance(found, dict):
-                    raise Bad(f"{name}, line {number}: not an object")
-                yield found
+def lines_of(files: dict[str, bytes], name: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    for number, line in enumerate(files[name].split(b"\n"), 1):
+        if line:
+            try:
+                found = json.loads(line, object_pairs_hook=_once, parse_constant=_no)
+            except (ValueError, RecursionError) as error:
+                raise Bad(f"{name}, line {number}: {error}") from None
+            if not isinstance(found, dict):
+                raise Bad(f"{name}, line {number}: not an object")
+            yield found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -426,72 +503,69 @@ def _no(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def check(bundle: Bundle, pinned: str | None) -> dict[str, Any]:
-    """Check a bundle; what was found."""
-    manifest = json.loads(bundle.read("manifest.json"), object_pairs_hook=_once)
+def check(files: dict[str, bytes], pinned: str | None) -> dict[str, Any]:
+    """Check the files of a bundle; what was found.
+
+    Raises:
+        Bad: Something does not hold. Whatever else is raised says the same: this is no bundle.
+    """
+    manifest = json.loads(files["manifest.json"], object_pairs_hook=_once)
     if manifest.get("bundle") != FORM:
         raise Bad("this is not a bundle of a form that this program knows: take a newer one")
-    _check_files(bundle, manifest)
-    size, root, grade = _signed(bundle, manifest, pinned)
-    paths = {line["position"]: [_unhex(each) for each in line["path"]] for line in bundle.lines("proofs.jsonl")}
-    versions: dict[str, int] = {}
-    position = records = 0
-    for line in bundle.lines("records.jsonl"):
+    _check_files(files, manifest["files"])
+    size, root, signer = _signed(files, manifest, pinned)
+    paths = {line["position"]: [_unhex(each) for each in line["path"]] for line in lines_of(files, "proofs.jsonl")}
+    records, together = 0, Together()
+    position = 0
+    for line in lines_of(files, "records.jsonl"):
         where = f"record {line.get('position')}"
         try:
-            if line.keys() != _FIELDS or any(type(line[key]) is not int for key in _NUMBERED):
-                raise Bad("it has other fields than a record has, or a number that is none")
+            record = Record(line, manifest["redacted"])
             if line["journal_id"] != manifest["journal_id"] or line["form"] != FORM:
                 raise Bad("it is of another journal, or of an unknown form")
             if line["position"] <= position:
                 raise Bad("it does not stand behind the record before it")
             position = line["position"]
-            leaf = check_record(line, bool(manifest["redacted"]))
-            if root_of(leaf, position - 1, size, paths.pop(position)) != root:
-                raise Bad("it is not in the tree that was signed" if "signed" in grade else "it is not in the tree")
-            if line["version"] != versions.get(line["stream"], 0) + 1 and not line["stream"].startswith("system/"):
-                raise Bad(f"version {versions.get(line['stream'], 0) + 1} of its stream is missing before it")
+            if root_of(record.leaf, position - 1, size, paths.pop(position)) != root:
+                raise Bad(f"it is not in the tree{' that was signed' if signer else ''}")
+            together.add(record)
         except Bad as error:
             raise Bad(f"{where}: {error}") from None
         except (KeyError, ValueError, TypeError, AttributeError, struct.error, RecursionError) as error:
             raise Bad(f"{where}: it is not of the form of a record ({type(error).__name__}: {error})") from None
-        versions[line["stream"]] = line["version"]
         records += 1
-    subject = manifest["subject"]
-    if f"{subject['kind']}/{subject['name']}" not in versions:
-        raise Bad(f"there is no record of {subject['kind']} {subject['name']}")
     if paths:
         raise Bad(f"there are proofs for records that are not there: {sorted(paths)[:5]}")
+    if (manifest["records"], manifest["size"], manifest["root"]) != (records, size, root.hex()):
+        raise Bad("the manifest tells of another number of records, or of another tree")
+    runs = together.check("{kind}/{name}".format(**manifest["subject"]))
+    grade = "unsigned" if signer is None else "signed" if pinned is not None else "signed by the key in it"
     return {
-        "ok": True, "grade": grade, "journal_id": manifest["journal_id"], "subject": subject, "records": records,
-        "streams": len(versions), "size": size, "root": root.hex(), "redacted": bool(manifest["redacted"]),
+        "ok": True, "grade": grade, "key": signer, "journal_id": manifest["journal_id"], "subject": manifest["subject"],
+        "records": records, "streams": len(together.last), "size": size, "root": root.hex(),
+        "redacted": manifest["redacted"], "runs": [together.standing(run) for run in runs],
     }  # fmt: skip
 
 
-def _check_files(bundle: Bundle, manifest: dict[str, Any]) -> None:
-    listed = manifest["files"]
-    there = set(bundle.names()) - {"manifest.json"}
-    if len(bundle.names()) != len(set(bundle.names())):
-        raise Bad("a file stands twice in the bundle")
-    for name in sorted(there ^ set(listed)):
+def _check_files(files: dict[str, bytes], listed: dict[str, str]) -> None:
+    for name in sorted((files.keys() - {"manifest.json"}) ^ listed.keys()):
         raise Bad(f"{name} is not in the bundle" if name in listed else f"{name} is not listed in the manifest")
     for name in sorted(listed):
-        if hashlib.sha256(bundle.read(name)).hexdigest() != listed[name]:
+        if hashlib.sha256(files[name]).hexdigest() != listed[name]:
             raise Bad(f"{name} was changed since the bundle was made")
 
 
-def _signed(bundle: Bundle, manifest: dict[str, Any], pinned: str | None) -> tuple[int, bytes, str]:
-    """Size and root of the tree, and how far they can be trusted."""
-    if "checkpoint.txt" not in manifest["files"]:
+def _signed(files: dict[str, bytes], manifest: dict[str, Any], pinned: str | None) -> tuple[int, bytes, str | None]:
+    """Size and root of the tree, and the key that signed them."""
+    if "checkpoint.txt" not in files:
         if pinned is not None:
             raise Bad("the bundle holds no checkpoint: nobody has signed it")
-        return int(manifest["size"]), _unhex(manifest["root"]), "self-consistent: nobody has signed it"
-    text = pinned if pinned is not None else bundle.read("key.pub").decode()
-    key = parse_key(text)
-    size, root = open_checkpoint(bundle.read("checkpoint.txt").decode(), key)
-    if pinned is None:
-        return size, root, f"signed by the key that came with it, {text.strip()}: compare that with the one you know"
-    return size, root, f"signed by {key[0]}, whose key you gave"
+        return int(manifest["size"]), _unhex(manifest["root"]), None
+    text = (pinned if pinned is not None else files["key.pub"].decode()).strip()
+    return (*open_checkpoint(files["checkpoint.txt"].decode(), parse_key(text)), text)
+
+
+# ---- the command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -499,29 +573,64 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check an evidence bundle of Trouper, offline.")
     parser.add_argument("bundle", type=Path, help="the zip file, or the folder that it was unpacked into")
     parser.add_argument("--pub", help="the public key that must have signed it: its text, or a file that holds it")
+    parser.add_argument("--show", action="store_true", help="print each record that holds, too")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(arguments)
     try:
-        pinned = given.pub
-        if pinned is not None and Path(pinned).is_file():
-            pinned = Path(pinned).read_text("utf-8")
-        found = check(Bundle(given.bundle), pinned)
+        pinned = _key_given(given.pub)
+        given.bundle.stat()
+    except (Bad, OSError) as error:
+        parser.error(str(error))
+    try:
+        files = read_files(given.bundle)
+        found = check(files, pinned)
+    except PermissionError as error:
+        parser.error(str(error))
     except Exception as error:  # noqa: BLE001 -- whatever a file can bring about is a finding, and never a traceback
         reason = str(error) if isinstance(error, (Bad, OSError)) else f"not a bundle: {type(error).__name__}: {error}"
         found = {"ok": False, "problem": reason}
+        sys.stdout.write(json.dumps(found) + "\n" if given.json else f"BAD: {_clean(reason)}\n")
+        return 1
     if given.json:
         sys.stdout.write(json.dumps(found) + "\n")
-    elif found["ok"]:
-        subject = found["subject"]
-        sys.stdout.write(
-            f"{found['grade']}\n{subject['kind']} {_clean(subject['name'])}: {found['records']} records in "
-            f"{found['streams']} streams{', content withheld' if found['redacted'] else ''}, each of them in the tree "
-            f"over {found['size']} records\njournal {found['journal_id']}, root {found['root']}\n"
-            "proven is what stands in records.jsonl; report.html tells the same to people, and is not proven\n"
-        )
-    else:
-        sys.stdout.write(f"BAD: {_clean(found['problem'])}\n")
-    return 0 if found["ok"] else 1
+        return 0
+    for line in lines_of(files, "records.jsonl") if given.show else ():
+        sys.stdout.write(_told(line))
+    sys.stdout.write("".join(f"{_clean(line)}\n" for line in _words(found)))
+    return 0
+
+
+def _key_given(given: str | None) -> str | None:
+    """The key as text; a file's name stands for what is in it."""
+    if given is None:
+        return None
+    text = given if "+" in given and not Path(given).is_file() else Path(given).read_text("utf-8")
+    parse_key(text)
+    return text
+
+
+def _told(line: dict[str, Any]) -> str:
+    head = f"{line['position']}  {line['recorded_at']}  {line['stream']} {line['version']}  {line['type']}"
+    said = json.dumps({**line["facts"], **(line["content"] or {})}, ensure_ascii=False, indent=1)
+    return f"{_clean(head)}\n" + "".join(f"    {_clean(each)}\n" for each in said.split("\n")[1:-1])
+
+
+def _words(found: dict[str, Any]) -> Iterator[str]:
+    yield {
+        "signed": f"signed by {str(found['key']).partition('+')[0]}, whose key you gave",
+        "signed by the key in it": f"signed by the key that came with it, {found['key']}: is it the one you know?",
+        "unsigned": "NOT SIGNED: it agrees with itself, as it would if somebody had made it up",
+    }[found["grade"]]
+    yield (
+        f"{found['subject']['kind']} {found['subject']['name']}: {found['records']} records in {found['streams']} "
+        f"streams{', content withheld' if found['redacted'] else ''}, each in the tree over {found['size']} records"
+    )
+    yield f"journal {found['journal_id']}, root {found['root']}"
+    for run in found["runs"]:
+        end = "" if run["ended"] else "  NOT SHOWN TO ITS END"
+        yield f"{run['stream']} up to version {run['version']}, at {run['recorded_at'][:19]}Z: {run['label']}{end}"
+    yield "What came later is not here. Proven is what stands in records.jsonl (--show prints it), and that alone:"
+    yield "report.html and the other files were NOT checked against it, and anybody may have changed them."
 
 
 def _clean(text: str) -> str:
@@ -529,4 +638,6 @@ def _clean(text: str) -> str:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # What is cut off by `| head` is no error.
     sys.exit(main())
