@@ -30,8 +30,8 @@ class Moved(Plain):
     Attributes:
         records: How many records were moved now.
         already: How many had been moved before.
-        kept: Streams of the archive that were left in the journal as well, because something was appended to one of
-            their unit since.
+        kept: Streams of the archive that were left in the journal as well, because one of their unit may not leave, or
+            something was appended to one since.
         stale: Whether it stopped early, because the journal has moved on.
     """
 
@@ -104,15 +104,11 @@ class _Mover:
         batch: list[list[str]] = []
         weight = 0
         for number, streams in enumerate(units.values(), 1):
-            names = [name for name, _ in streams]
-            if all(map(allowed, names)):
-                batch.append(names)
-            else:
-                kept += names
+            batch.append([name for name, _ in streams])
             weight += sum(version for _, version in streams)
             if weight < AT_ONCE and number < len(units):
                 continue
-            outcome = self._transact(partial(self._move_units, units=batch))
+            outcome = self._transact(partial(self._move_units, units=batch, allowed=allowed))
             if outcome.stale:
                 return Moved(moved, already, tuple(kept), stale=True)
             moved, already = moved + outcome.records, already + outcome.already
@@ -145,21 +141,26 @@ class _Mover:
         self._number = row[0]
         return Moved()
 
-    def _move_units(self, database: sqlite3.Connection, units: Sequence[Sequence[str]]) -> Moved:
+    def _move_units(
+        self, database: sqlite3.Connection, units: Sequence[Sequence[str]], allowed: Callable[[str], bool]
+    ) -> Moved:
         if rows.read_head(database).position != self._at:
             return Moved(stale=True)
         moved = already = 0
         kept: list[str] = []
         for names in units:
-            # That the journal's end is a record tells readers that it is the end.
-            if any(self._last(database, name) == self._at for name in names):
-                raise ArchiveRefused(f"{names[0]} has the journal's last record, which stays: append something first")
+            last = [self._last(database, name) for name in names]
             here = {name: self._here(database, name) for name in names}
             there = {name: self._there(name) for name in names}
-            if here == there:
-                moved += self._move_unit(database, there)
-            elif not any(here.values()):
+            if not any(here.values()):
                 already += sum(map(len, there.values()))
+            elif here == there and all(map(allowed, names)):
+                # That the journal's end is a record tells readers that it is the end.
+                if self._at in last:
+                    raise ArchiveRefused(
+                        f"{names[0]} has the journal's last record, which stays: append something first"
+                    )
+                moved += self._move_unit(database, there)
             else:
                 for name in names:
                     if here[name] and here[name][: len(there[name])] != there[name]:

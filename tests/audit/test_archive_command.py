@@ -24,6 +24,7 @@ from trouper.audit.archivable import Selection, choose
 from trouper.audit.archiving import ArchiveReport, archive_finished
 from trouper.runtime import Commands, Task
 from trouper_journal import Archived, Journal, JournalInUse, RecordArchived
+from trouper_journal.archive import write_archive
 
 ENDED = "01KE0WF5X0B24APSY1FN5RVN72"
 DOUBTFUL = "01KE10FBF0GDK7EC1SZPXS2RYS"
@@ -107,9 +108,35 @@ def test_nothing_to_archive_is_no_error_and_makes_no_file(golden_runs: Path) -> 
 def test_given_again_it_finishes_what_was_begun(archived: tuple[Path, Path]) -> None:
     journal, archive = archived
     told = one_object(ok_called("archive", journal, "--out", archive, "--before", "2100-01-01", "--json"))
-    assert (told["resumed"], told["moved"], told["records"]) == (True, 0, 894)
+    assert (told["resumed"], told["moved"], told["records"], told["kept"]) == (True, 0, 894, [])
     lines = objects(ok_called("tail", journal, "--no-follow", "-n", "1000000", "--json"))
     assert [line["type"] for line in lines].count("archive.made") == 1
+
+
+def test_what_was_archived_already_is_named_with_its_archive(archived: tuple[Path, Path], tmp_path: Path) -> None:
+    journal, _ = archived
+    for given, what in ((["--run", ENDED], f"run {ENDED}"), (["--session", "cust-1"], "session cust-1")):
+        done = called("archive", journal, "--out", tmp_path / "again.archive", *given)
+        assert done.returncode == 3
+        assert f"{what} is archived in runs.archive" in complaint(done)
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_much_that_may_not_leave_any_more_little_is_listed(golden_runs: Path, tmp_path: Path) -> None:
+    archive = golden_runs.with_suffix(".archive")
+
+    async def write_and_go_on() -> None:
+        async with Journal.open(golden_runs, registry=REGISTRY) as journal:
+            choice = await choose(journal, Selection(before=2**62))
+            await write_archive(journal, archive, choice.units, new_id=b"a" * 16, now=0)
+            await Commands(journal).send("cust-1", Task("talker", "Hello"), None)
+
+    trio.run(write_and_go_on)
+    done = called("archive", golden_runs, "--out", archive, "--before", "2100-01-01")
+    assert done.returncode == 0
+    note = next(line for line in done.stderr.splitlines() if "still here" in line)
+    assert note.startswith("6 streams in the archive, and still here, because they may not leave any more: run/")
+    assert (note.count("run/"), note.endswith(", ...")) == (3, True)
 
 
 def test_who_archived_what_is_recorded(archived: tuple[Path, Path]) -> None:
@@ -135,8 +162,10 @@ def test_what_looks_says_what_is_archived_and_reads_it_with_the_archive(archived
         "why", GOLDEN / "runs-1.db", ENDED, "--json"
     )
     assert ok_called("spend", journal, *beside) == ok_called("spend", GOLDEN / "runs-1.db")
-    ok_called("doctor", journal)
-    ok_called("doctor", journal, *beside)
+    found, complete = (one_object(ok_called("doctor", journal, "--json", *more)) for more in ((), beside))
+    findings = cast("list[dict[str, object]]", found["findings"])
+    assert "events" not in {finding["check"] for finding in findings}
+    assert (found["records"], found["runs"]) == (complete["records"], complete["runs"])
 
 
 def test_exports_say_what_is_archived_and_hold_it_with_the_archive(archived: tuple[Path, Path], tmp_path: Path) -> None:

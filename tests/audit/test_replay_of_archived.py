@@ -60,6 +60,8 @@ def test_archived_runs_are_named_and_everything_else_goes_on(tmp_path: Path) -> 
         assert {each.not_compared for each in whole.values()} == {None}
         assert sum(each.records for each in whole.values()) == described(NAME)["records"]
     assert assert_replays(path).not_compared == len(not_compared)
+    complete = assert_replays(path, archives=[archive])
+    assert (complete.not_compared, complete.records) == (0, described(NAME)["records"])
 
 
 def test_commands_say_what_is_missing_and_take_the_archive(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trouper.core import events as ev
 from trouper.core.family import root_of
 from trouper.errors import UnknownEvent, UnknownRun, UnknownSession
 from trouper_journal import Archived, Journal, Plain, StreamHead
+from trouper_journal.archive import refuse_archived
 
 _ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -95,12 +96,15 @@ async def choose(journal: Journal, selection: Selection) -> Choice:
     """Find out what may be archived. Reads the first and the last record of each run that is in the journal.
 
     Raises:
-        UnknownRun, UnknownSession: What is named is not there, or was archived already.
+        UnknownRun, UnknownSession: What is named is not there.
+        RecordArchived: It was archived already.
         StorageBusy, JournalCorrupt, JournalBroken: The storage cannot be read.
     """
     position = await journal.position()
     found = _Units(journal)
     await found.read()
+    named = (*(f"run/{run}" for run in selection.runs), *(f"session/{session}" for session in selection.sessions))
+    await refuse_archived(journal, *named)
     found.select(selection)
     found.hold_what_others_start_from()
     units = [unit for unit in found.units.values() if unit.selected and unit.blocked is None]
@@ -170,7 +174,7 @@ class _Units:
         for run in selection.runs:
             name = self._unit_of_run.get(root_of(run))
             if name is None:
-                raise UnknownRun(f"there is no run {run} in this journal, or it was archived already")
+                raise UnknownRun(f"there is no run {run} in this journal")
             unit = self.units[name]
             unit.selected = unit.named = True
             if root_of(run) != run:
@@ -181,7 +185,7 @@ class _Units:
                     unit.refusal = f"run {run} is a turn of session {session}: name that, which leaves as a whole"
         for session in selection.sessions:
             if f"session/{session}" not in self.units:
-                raise UnknownSession(f"there is no session {session} in this journal, or it was archived already")
+                raise UnknownSession(f"there is no session {session} in this journal")
             unit = self.units[f"session/{session}"]
             unit.selected = unit.named = True
         for unit in self.units.values():

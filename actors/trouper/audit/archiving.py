@@ -32,7 +32,7 @@ class ArchiveReport(Plain):
     Attributes:
         archive: What the archive holds; None where there was nothing to archive.
         moved: How many records left the journal now.
-        kept: Streams that are in the archive, and stay in the journal as well, because something came in between.
+        kept: Streams that are in the archive, and stay in the journal as well, because they may not leave any more.
         refused: What had to stay, and why.
         resumed: Whether the archive was there already, and only what was begun has been finished.
         before: Size of the journal's file and log in bytes, before.
@@ -84,6 +84,7 @@ async def archive_finished(
         JournalInUse: Somebody drives the journal.
         ArchiveRefused: Something that is named must stay (the first reason is told), or the file does not fit.
         UnknownRun, UnknownSession: What is named is not there.
+        RecordArchived: It was archived already.
         JournalError: The storage failed.
     """
     time = clock or SystemClock()

@@ -91,6 +91,7 @@ def assert_replays(
     agents: Sequence[Agent] | None = None,
     *,
     drift: DriftPolicy | None = None,
+    archives: Sequence[str | os.PathLike[str]] = (),
     keys: KeyStore | None = None,
     jobs: int | None = None,
 ) -> Replayed:
@@ -105,12 +106,14 @@ def assert_replays(
             checked for drift, as a runtime would when it took them up.
         drift: The runtime's policy; a run that it would hold fails the assertion. By default a changed contract holds,
             changed prose does not.
+        archives: Archives of the journal; without them what was archived is counted as not compared.
         keys: Opens content that is sealed; without them its runs are folded, and counted as not compared.
         jobs: How many processes work; by default as many as there are cores, where there is much to do.
 
     Raises:
         ReplayFailed: It does not replay, or runs would be held. It is an ``AssertionError``.
         DefinitionError: The agents cannot be registered together.
+        ArchiveRefused: An archive is not this journal's.
         JournalError, OSError: The file cannot be opened or read.
     """
     known = None if agents is None else by_name(agents)
@@ -118,7 +121,8 @@ def assert_replays(
     results: list[outcome.Outcome[Replayed]] = []
 
     def work() -> None:
-        results.append(outcome.capture(trio.run, _check, os.fspath(journal_path), known, policy, _Means(keys, jobs)))
+        means = _Means([os.fspath(archive) for archive in archives], keys, jobs)
+        results.append(outcome.capture(trio.run, _check, os.fspath(journal_path), known, policy, means))
 
     # A thread of its own, because there may be a Trio run in this one.
     thread = threading.Thread(target=work, name="assert_replays")
@@ -129,6 +133,7 @@ def assert_replays(
 
 @frozen
 class _Means:
+    archives: Sequence[str]
     keys: KeyStore | None
     jobs: int | None
 
@@ -137,7 +142,7 @@ async def _check(path: str, agents: Mapping[str, Agent] | None, policy: DriftPol
     problems: list[ReplayProblem] = []
     drifted: list[tuple[str, RunFacts]] = []
     runs = records = partly = 0
-    async with aclosing(replay_streams(path, keys=means.keys, jobs=means.jobs)) as results:
+    async with aclosing(replay_streams(path, archives=means.archives, keys=means.keys, jobs=means.jobs)) as results:
         async for each in results:
             records += each.records
             runs += each.run is not None

@@ -91,19 +91,7 @@ async def examine(
             )
         )  # fmt: skip
     records = RecordCheckup(journal.registry, now, findings)
-    total = await journal.position()
-    try:
-        async for record in journal.read_all():
-            records.see(record)
-            if records.records % 1000 == 0:
-                told("looking through records", records.records, total)
-        await _judge_values(journal, records, findings)
-    except JournalCorrupt as error:
-        message = f"records behind {records.records:,} could not be looked through: {error}"
-        findings.add(Finding("records", "bad", message, "`trouper verify` tells more", position=error.position))
-    if records.sealed:
-        message = f"the contents of {records.sealed:,} records are sealed and were not looked through"
-        findings.add(Finding("secrets", "note", message, "look through them where their keys are"))
+    await _judge_records(journal, records, findings, told)
     runs = RunCheckup(journal, now, driven, findings, patience or Patience())
     try:
         await runs.run(lambda done, all_: told("looking at runs", done, all_))
@@ -171,6 +159,22 @@ def _judge_file(health: FileHealth, driven: bool | None, findings: Findings) -> 
                 "somebody has changed it with another program: compare the journal with a backup",
             )
         )  # fmt: skip
+
+
+async def _judge_records(journal: Journal, records: RecordCheckup, findings: Findings, told: Progress) -> None:
+    total = await journal.position()
+    try:
+        async for record in journal.read_all():
+            records.see(record)
+            if records.records % 1000 == 0:
+                told("looking through records", records.records, total)
+        await _judge_values(journal, records, findings)
+    except JournalCorrupt as error:
+        message = f"records behind {records.records:,} could not be looked through: {error}"
+        findings.add(Finding("records", "bad", message, "`trouper verify` tells more", position=error.position))
+    if records.sealed:
+        message = f"the contents of {records.sealed:,} records are sealed and were not looked through"
+        findings.add(Finding("secrets", "note", message, "look through them where their keys are"))
 
 
 async def _judge_values(journal: Journal, records: RecordCheckup, findings: Findings) -> None:

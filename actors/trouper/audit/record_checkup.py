@@ -11,6 +11,7 @@ from trouper.audit.findings import Finding, Findings
 from trouper.audit.secret_patterns import find_secrets
 from trouper.core.run_events import DefinitionRecorded
 from trouper_journal import (
+    Archived,
     EventRegistry,
     JournalCorrupt,
     Opened,
@@ -54,6 +55,8 @@ class RecordCheckup:
     def see(self, record: Record) -> None:
         """Look at a record, with the large values that were read with it."""
         self.records += 1
+        if isinstance(record, Archived):
+            return  # of which nothing is here to look at
         if not _has_its_types(record):
             return  # which is a finding of the verification
         self.sealed += record.key_id is not None and not isinstance(record.opened, Opened)

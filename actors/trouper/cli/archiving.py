@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -21,6 +22,8 @@ from trouper_journal import JournalCorrupt, Problem, Verification
 from trouper_journal._comparing import compare
 from trouper_journal.archive import check_archive, open_archive
 from trouper_journal.signing import SignedCheckpoint
+
+_SHOWN: Final = 4
 
 
 @command
@@ -121,8 +124,9 @@ def _print(output: Output, done: ArchiveReport, target: Path) -> None:
     if done.resumed:
         output.note(styled(f"{clean(str(target))} was there: what was begun with it is finished", "dim"))
     if done.kept:
-        kept = ", ".join(clean(name) for name in done.kept)
-        output.note(styled(f"in the archive, and still here, because it may not leave any more: {kept}", "yellow"))
+        kept = ", ".join(clean(name) for name in done.kept[:_SHOWN]) + (", ..." if done.kept[_SHOWN:] else "")
+        text = f"{count(len(done.kept), 'stream')} in the archive, and still here, because they may not leave any more"
+        output.note(styled(f"{text}: {kept}", "yellow"))
     if not done.shrunk:
         text = "another process uses the file, which keeps its size for now; give the command again later"
         output.note(styled(text, "yellow"))
