@@ -29,6 +29,7 @@ from trouper_journal._verification import Kind, Problem, Verification
 from trouper_journal._verify_chunks import Checkers, checkers_of
 from trouper_journal._verify_fast import ChunkStream, GoodChunk
 from trouper_journal._verify_index import CHAIN_MASK, SeenStream, StreamIndexes, chain_of
+from trouper_journal._verify_keys import HasRows, stray_keys
 
 PAGE: Final = 256
 """Records read at a time, so that no read holds the write-ahead log back."""
@@ -120,6 +121,7 @@ class _Checker(Printable):
         await self._check_spans([self.span] if self.span is not None else [])
         self._check_head(head)
         await self._as_far_as_readable(self._check_beyond(head))
+        await self._as_far_as_readable(self._check_keys(head))
         indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
         others = await self._other_streams()
         for check in (
@@ -279,6 +281,11 @@ class _Checker(Printable):
     def _check_bytes(self, record: Record) -> tuple[Reference, ...]:
         """Check that what can be read are packed maps; the references in them."""
         found: tuple[Reference, ...] = ()
+        bytes_only = all(type(each) is bytes for each in (record.meta, record.facts, record.content))
+        if not bytes_only or type(record.wake_at) not in {int, type(None)}:
+            # An empty text is hashed as no bytes are.
+            self.note("encoding", "a column holds what no record has there", record.position, record.stream)
+            return found
         try:
             unpack_map(record.meta)
             unpack_map(record.facts)
@@ -293,8 +300,6 @@ class _Checker(Printable):
                     unpack_map(record.content[SALT_SIZE:])
         except JournalCorrupt as error:
             self.note("encoding", str(error), record.position, record.stream)
-        except (TypeError, AttributeError):
-            self.note("encoding", "a column does not hold bytes", record.position, record.stream)
         else:
             if len(found) != record.large:
                 message = f"it counts {record.large} large values and refers to {len(found)}"
@@ -353,6 +358,14 @@ class _Checker(Printable):
                     f"the records say {span.first} to {span.last}"
                 )
                 self.note("key", message, span.first)
+
+    async def _check_keys(self, head: Head) -> None:
+        if isinstance(self.store, HasRows):
+            async with aclosing(stray_keys(self.store, head.position)) as stray:
+                async for name, first in stray:
+                    self.note(
+                        "key", f"the index says that the key {name} begins at {first}, where no record has it", first
+                    )
 
     def _check_head(self, head: Head) -> None:
         if self.position != head.position:

@@ -172,23 +172,9 @@ class _Chunk:
         behind = self._frame(around)
         expected = first
         for (
-            position,
-            stream_id,
-            version,
-            kind,
-            schema,
-            recorded_at,
-            key,
-            label,
-            wake_at,
-            key_id,
-            meta,
-            facts,
-            content,
-            leaf,
-            large,
-        ) in self._database.execute(_ROWS, (first, last)):
-            if position != expected:
+            at, stream_id, version, kind, schema, time, key, label, wake, key_id, meta, facts, content, leaf, large,
+        ) in self._database.execute(_ROWS, (first, last)):  # fmt: skip
+            if at != expected:
                 raise _Doubt
             expected += 1
             if key != around[0] or label != around[1] or meta != around[2] or key_id != around[3]:
@@ -200,31 +186,31 @@ class _Chunk:
             elif version != stream.version + 1:
                 raise _Doubt
             digest = _sha256(
-                pack(0, FORMAT, journal_id, position, version, recorded_at, schema, wake_at is not None, wake_at or 0)
+                pack(0, FORMAT, journal_id, at, version, time, schema, wake is not None, 0 if wake is None else wake)
                 + self._prefixes[stream_id]
                 + (kinds.get(kind) or self._kind(kind))
                 + behind
-                + (_sha256(facts).digest() if facts else _EMPTY)
-                + (_sha256(content).digest() if content else _EMPTY)
+                + (_sha256(facts).digest() if facts or facts.__class__ is not bytes else _EMPTY)
+                + (_sha256(content).digest() if content or content.__class__ is not bytes else _EMPTY)
             ).digest()
             if digest != leaf:
                 raise _Doubt
             if facts and facts not in maps:
                 self._map(facts)
-            if content or large:
+            if content or large or large.__class__ is not int:
                 self._content(key_id, content, large)
             leaves.append(leaf)
             stream.version = version
-            stream.position = position
-            stream.wake_at = wake_at
+            stream.position = at
+            stream.wake_at = wake
             if label is not None:
                 stream.label = label
             # As `chain_of`, cut to its size in the end.
             stream.chain += number_of(leaf[:8], "big") * (2 * version + 1)
             if key != key_now:
                 if key_now is not None:
-                    spans.append((key_now, begun, position - 1))
-                key_now, begun = key, position
+                    spans.append((key_now, begun, at - 1))
+                key_now, begun = key, at
         if expected != last + 1:
             raise _Doubt
         if key_now is not None:
@@ -252,7 +238,7 @@ class _Chunk:
         key, label, meta, key_id = around
         unpack_map(meta)
         texts = b"".join(b"\0" if text is None else b"\1" + _named(text) for text in (key, label, key_id))
-        behind = texts + (_sha256(meta).digest() if meta else _EMPTY)
+        behind = texts + (_sha256(meta).digest() if meta or meta.__class__ is not bytes else _EMPTY)
         if len(self._frames) > _KEPT:
             self._frames.clear()
         self._frames[around] = behind
@@ -278,6 +264,8 @@ class _Chunk:
         self._maps.add(data)
 
     def _content(self, key_id: str | None, content: bytes, large: int) -> None:
+        if large.__class__ is not int:
+            raise _Doubt
         if key_id is not None:
             # Sealed: all that its bytes tell is which large values they need.
             found = listed_in(content, large)

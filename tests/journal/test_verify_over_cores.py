@@ -37,7 +37,7 @@ class Unscanned:
         self._store = store
 
     def __getattr__(self, name: str) -> object:
-        if name == "scan":
+        if name == "source":
             raise AttributeError(name)
         return getattr(self._store, name)
 
@@ -108,6 +108,10 @@ DAMAGE = [
 ]
 
 
+COLUMNS = ["stream_id", "version", "type", "schema", "recorded_at", "key", "label", "wake_at", "key_id",
+           "meta", "facts", "content", "leaf", "large"]  # fmt: skip
+
+
 def damaged(original: Path, path: Path, *statements: str) -> None:
     shutil.copy(original, path)
     with sqlite3.connect(path) as database:
@@ -131,10 +135,9 @@ async def test_all_ways_find_the_same_damage(original: Path, tmp_path: Path, sta
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(1, 103),
-    st.sampled_from(["stream_id", "version", "type", "schema", "recorded_at", "key", "label", "wake_at", "key_id",
-                     "meta", "facts", "content", "leaf", "large"]),
+    st.sampled_from(COLUMNS),
     st.integers(0, 10_000),
-)  # fmt: skip
+)
 def test_a_changed_cell_is_found_and_described_alike(
     original: Path, tmp_path: Path, position: int, column: str, where: int
 ) -> None:
@@ -206,3 +209,61 @@ async def test_cancelled_no_worker_process_is_left(original: Path, monkeypatch: 
             await journal.verify(lambda _done, _total: scope.cancel(), jobs=2)
     assert scope.cancelled_caught
     assert [worker.process.returncode is None for worker in started] == [False, False]
+
+
+SAME = {("content", None, b""), ("content", b"", None), ("large", None, 0), ("large", 0, None)}
+"""Ways to say that there is nothing, of which readers make the same."""
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+async def test_nothing_of_another_kind_is_found_where_there_is_nothing(
+    original: Path, tmp_path: Path, column: str
+) -> None:
+    """Empty texts, empty bytes, zeros and nulls are easily taken for each other."""
+    damaged(original, path := tmp_path / "j.db")
+    changed = 0
+    for position in (1, 4, 100):
+        for new in (0, 0.5, "", b"", None):
+            with sqlite3.connect(path) as database:
+                database.execute("PRAGMA foreign_keys = OFF")
+                (old,) = database.execute(f"SELECT {column} FROM events WHERE position = ?", (position,)).fetchone()
+                database.execute(f"UPDATE OR IGNORE events SET {column} = ? WHERE position = ?", (new, position))
+                (now,) = database.execute(f"SELECT {column} FROM events WHERE position = ?", (position,)).fetchone()
+            if (type(now), now) != (type(old), old) and (column, old, now) not in SAME:
+                changed += 1
+                assert not (await found(path)).ok, (position, new)
+                assert not (await found(path, thorough=True)).ok, (position, new)
+            with sqlite3.connect(path) as database:
+                database.execute(f"UPDATE events SET {column} = ? WHERE position = ?", (old, position))
+            database.close()
+    assert changed >= 6
+    assert (await found(path)).ok
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("INSERT INTO keys VALUES ('submit:forged', x'00', 1, 2)", [("submit:forged", 1)]),
+        ("INSERT INTO keys VALUES ('a', x'00', 1, 2), ('b', x'00', 5, 5)", [("a", 1), ("b", 5)]),
+        ("INSERT INTO keys VALUES ('submit:forged', x'00', 'x', 2)", [("submit:forged", None)]),
+        ("INSERT INTO keys VALUES (NULL, x'00', 1, 2)", [("", 1)]),
+        ("INSERT INTO keys VALUES (x'ff', x'00', 1, 2)", [("\\xff", 1)]),
+        ("INSERT INTO keys (rowid, name, digest, first, last) VALUES (-5, 'a', x'', 1, 1)", [("a", 1)]),
+        (f"INSERT INTO keys (rowid, name, digest, first, last) VALUES ({2**63 - 1}, 'a', x'', 1, 1)", [("a", 1)]),
+    ],
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+async def test_a_key_that_no_record_has_is_found(
+    original: Path, tmp_path: Path, statement: str, told: list[tuple[str, int | None]], jobs: int
+) -> None:
+    damaged(original, path := tmp_path / "j.db", statement)
+    problems = (await found(path, jobs=jobs)).problems
+    assert [(each.kind, each.position, each.message) for each in problems] == [
+        ("key", first, f"the index says that the key {name} begins at {first}, where no record has it")
+        for name, first in told
+    ]
+
+
+async def test_a_key_that_is_being_written_is_not_yet_known(original: Path, tmp_path: Path) -> None:
+    damaged(original, path := tmp_path / "j.db", "INSERT INTO keys VALUES ('new', x'00', 104, 104)")
+    assert (await found(path)).ok

@@ -16,6 +16,7 @@ from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.pinned import beside
 from trouper.narration.text import clean, count
+from trouper_journal import Journal
 from trouper_journal._workers import cores
 from trouper_journal.signing import (
     CheckpointFile,
@@ -28,6 +29,22 @@ from trouper_journal.signing import (
     read_key,
     sign_head,
     write_key,
+)
+
+_WITNESSES = click.option(
+    "--witness",
+    "witnesses",
+    multiple=True,
+    metavar="FILE:NAME",
+    help="A witness to ask for its signature: a variable in a Python file; again for more.",
+)
+_URLS = click.option(
+    "--witness-url",
+    "urls",
+    type=(str, str),
+    multiple=True,
+    metavar="URL KEY",
+    help="A witness behind HTTP: where, and its public key (its text, or a file that holds it); again for more.",
 )
 
 
@@ -81,21 +98,8 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
     metavar="FILE",
     help="The private key's file, as keygen makes it.",
 )
-@click.option(
-    "--witness",
-    "witnesses",
-    multiple=True,
-    metavar="FILE:NAME",
-    help="A witness to ask for its signature: a variable in a Python file; again for more.",
-)
-@click.option(
-    "--witness-url",
-    "urls",
-    type=(str, str),
-    multiple=True,
-    metavar="URL KEY",
-    help="A witness behind HTTP: where, and its public key (its text, or a file that holds it); again for more.",
-)
+@_WITNESSES
+@_URLS
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -126,18 +130,7 @@ def checkpoint(
         asked = [*(load_witness(each) for each in witnesses), *(http_witness(*each) for each in urls)]
         file = CheckpointFile(out or beside(journal))
         async with opened_to_read(journal) as opened_journal:
-            if not await opened_journal.position():
-                raise ConflictError("the journal has no records yet: there is nothing to sign")
-            earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
-            with progress(output, "verifying") as told:
-                signed = await sign_head(
-                    opened_journal, key, [each.checkpoint for each in earlier], progress=told, jobs=jobs or cores()
-                )
-            added = not earlier or earlier[-1].checkpoint != signed.checkpoint
-            if added:
-                _add(file, signed, len(earlier))
-            else:
-                signed = earlier[-1]
+            signed, added = await _sign(output, opened_journal, key, file, jobs or cores())
             found = await ask_witnesses(opened_journal, signed, asked)
             if found.checkpoint.note != signed.note:
                 file.add_cosignatures(found.checkpoint)
@@ -149,12 +142,24 @@ def checkpoint(
     return run_async(main)
 
 
-def _add(file: CheckpointFile, signed: SignedCheckpoint, known: int) -> None:
+async def _sign(
+    output: Output, journal: Journal, key: SignerKey, file: CheckpointFile, jobs: int
+) -> tuple[SignedCheckpoint, bool]:
+    """The last checkpoint in the file, and whether it was added now: there is a new one if anything was recorded."""
+    if not await journal.position():
+        raise ConflictError("the journal has no records yet: there is nothing to sign")
+    earlier = [open_checkpoint(note, key.verifier) for note in file.read()]
+    with progress(output, "verifying") as told:
+        signed = await sign_head(journal, key, [each.checkpoint for each in earlier], progress=told, jobs=jobs)
+    if earlier and earlier[-1].checkpoint == signed.checkpoint:
+        return earlier[-1], False
+
     def check(notes: list[Note]) -> None:
-        if len(notes) != known:
+        if len(notes) != len(earlier):
             raise ConflictError(f"{file.path} was added to by somebody else meanwhile: try again")
 
     file.append(signed, check)
+    return signed, True
 
 
 def _write_pair(file: Path, key: SignerKey, public: Path, text: str) -> None:

@@ -1,0 +1,68 @@
+"""Check that the index of command keys has none that no record has: it would stand in the way of a command to come."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from trouper_journal._archive_rows import has_archived
+
+_PAGE: Final = 2048
+"""Keys looked at at a time, so that no read holds the write-ahead log back."""
+
+Stray: TypeAlias = tuple[str, int | None]
+"""A key, and the first position that the index gives it; None where that is no number."""
+
+_FIRST: Final = -(2**63)
+_LAST: Final = 2**63 - 1
+"""The least and the largest number that SQLite can give a row, by itself or by somebody's hand."""
+
+_UPTO: Final = "SELECT max(rowid) FROM (SELECT rowid FROM keys WHERE rowid >= ? ORDER BY rowid LIMIT ?)"
+
+# Where the first record of a key is that key's, the check of the records finds whether the rest is.
+_STRAY: Final = """
+SELECT cast(name AS BLOB), first FROM keys AS entry
+WHERE rowid BETWEEN ? AND ? AND NOT (typeof(first) = 'integer' AND first > ?)
+AND NOT EXISTS (SELECT 1 FROM events WHERE position = entry.first AND key = entry.name)
+"""
+_NOT_ARCHIVED: Final = "AND NOT EXISTS (SELECT 1 FROM archived WHERE position = entry.first)"
+
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class HasRows(Protocol):
+    """A store over an SQLite file, whose rows can be looked at as they are."""
+
+    async def scan(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry out work that only reads, in the thread that reads."""
+        ...
+
+
+async def stray_keys(store: HasRows, upto: int) -> AsyncGenerator[Stray, None]:
+    """The keys of the index that no record has, up to a position; what an archived record had is not known.
+
+    Raises:
+        JournalCorrupt, JournalBroken, StorageBusy: The index could not be read.
+    """
+    begin: int | None = _FIRST
+    while begin is not None:
+        found, begin = await store.scan(partial(_stray, begin=begin, upto=upto))
+        for each in found:
+            yield each
+
+
+def _stray(database: sqlite3.Connection, begin: int, upto: int) -> tuple[list[Stray], int | None]:
+    """The stray ones of a page of keys, and where the next page begins; None behind the last."""
+    (last,) = database.execute(_UPTO, (begin, _PAGE)).fetchone()
+    if last is None:
+        return [], None
+    query = _STRAY + _NOT_ARCHIVED if has_archived(database) else _STRAY
+    found = [
+        ((name or b"").decode("utf-8", "backslashreplace"), first if type(first) is int else None)
+        for name, first in database.execute(query, (begin, last, upto))
+    ]
+    return found, None if last == _LAST else last + 1
