@@ -22,6 +22,7 @@ from trouper_journal._errors import JournalClosed as JournalClosed
 from trouper_journal._errors import JournalCorrupt as JournalCorrupt
 from trouper_journal._errors import JournalError as JournalError
 from trouper_journal._errors import JournalInUse as JournalInUse
+from trouper_journal._errors import JournalRolledBack as JournalRolledBack
 from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
 from trouper_journal._errors import RecordArchived as RecordArchived

@@ -235,6 +235,28 @@ class ArchiveRefused(JournalError):
     """Streams cannot be archived, or an archive does not go with this journal; nothing was moved."""
 
 
+class JournalRolledBack(JournalError):
+    """The journal's file was put back to an earlier state than it was left in: records that were written are not in it.
+
+    It can be read and added to; nothing in it is driven until a person has accepted that.
+
+    Attributes:
+        path: The journal's file.
+        lost: How many records it had when it was last left, as the file beside it says.
+        found: How many it had when it was opened.
+    """
+
+    def __init__(self, path: str, lost: int, found: int) -> None:
+        what = f"it had {lost:,} records and was found with {found:,}" if found < lost else f"its {lost:,} records changed"
+        super().__init__(
+            f"{path} is not as it was left ({what}), as where an old copy was restored: its runs are parked until "
+            f"`trouper restore {path} --accept --as NAME --reason ...`"
+        )
+        self.path = path
+        self.lost = lost
+        self.found = found
+
+
 class InvalidRegistry(JournalError, ValueError):
     """Event classes that cannot form a registry (a name used twice, a field whose values cannot be stored)."""
 

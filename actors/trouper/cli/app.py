@@ -31,8 +31,8 @@ _MODULES: Final[Mapping[str, str]] = {
     # to check
     "verify": "verifying", "replay": "replaying", "doctor": "doctoring",
     # to hand on
-    "export": "exporting", "archive": "archiving", "backup": "copying", "keygen": "signing", "checkpoint": "signing",
-    "prove": "proving",
+    "export": "exporting", "archive": "archiving", "backup": "copying", "restore": "restoring", "keygen": "signing",
+    "checkpoint": "signing", "prove": "proving",
     # to forget
     "erase": "erasing", "keys": "erasing",
     # for programs

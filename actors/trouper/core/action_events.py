@@ -22,6 +22,7 @@ Cause: TypeAlias = Literal[
     "retryable",
     "tool_error",
     "not_begun",
+    "restored",
 ]
 """Why an attempt has no outcome that can be trusted."""
 Gate: TypeAlias = Literal["free", "person", "refused", "limit", "output", "hook", "recorded", "simulated"]

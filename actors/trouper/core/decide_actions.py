@@ -91,6 +91,9 @@ def _after_interruption(action: Action) -> Step:
     doubt = Doubt(name, attempt, wording.doubt(action))
     if action.cause == "not_begun":
         return again
+    if action.cause == "restored":
+        # It may have ended, been made again or been settled in the records that are gone: only a person can tell.
+        return doubt
     if action.cause in {"transient", "tool_error"} and (spent or action.cause == "tool_error"):
         # What this attempt says of itself is no word on an earlier one that was cut off.
         return doubt if action.doubted else failed

@@ -53,6 +53,9 @@ from trouper.core.model_events import ModelRequested as ModelRequested
 from trouper.core.model_events import ModelResponded as ModelResponded
 from trouper.core.output_events import OutputAccepted as OutputAccepted
 from trouper.core.output_events import OutputRejected as OutputRejected
+from trouper.core.restore_events import RESTORE_EVENTS as RESTORE_EVENTS
+from trouper.core.restore_events import JournalRestored as JournalRestored
+from trouper.core.restore_events import RestoreCarriedOut as RestoreCarriedOut
 from trouper.core.rule_events import RuleAdded as RuleAdded
 from trouper.core.rule_events import RuleRevoked as RuleRevoked
 from trouper.core.rule_events import RuleUsed as RuleUsed
@@ -153,6 +156,7 @@ REGISTRY = EventRegistry(
         RunCancelled,
         *SESSION_EVENTS,
         *ERASURE_EVENTS,
+        *RESTORE_EVENTS,
     ],
     check=False,
 )

@@ -181,6 +181,7 @@ _CAUSES = {
     "retryable": "it raised an error",
     "tool_error": "it failed",
     "not_begun": "it was not begun",
+    "restored": "the journal was put back to an older copy, from before it had ended",
 }
 
 

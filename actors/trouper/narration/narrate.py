@@ -26,6 +26,7 @@ from trouper.narration.narrate_control import CONTROL_SENTENCES
 from trouper.narration.narrate_erasures import ERASURE_SENTENCES
 from trouper.narration.narrate_hooks import HOOK_SENTENCES
 from trouper.narration.narrate_model import MODEL_SENTENCES
+from trouper.narration.narrate_restores import RESTORE_SENTENCES
 from trouper.narration.narrate_session import SESSION_SENTENCES
 from trouper.narration.narrate_state import STATE_SENTENCES
 from trouper.narration.narrate_tools import TOOL_SENTENCES, beside
@@ -55,6 +56,7 @@ _CAUSES = {
     "retryable": "it raised an error that is worth another attempt",
     "tool_error": "this attempt failed without effect, but an earlier one may have had one",
     "not_begun": "it ended before the tool was called",
+    "restored": "the journal was put back to an older copy, and what it came to since is not in it",
 }
 _EVIDENCE = {
     "query": " (as its query found)",
@@ -352,4 +354,5 @@ _FURTHER: Mapping[type, Callable[..., Line]] = {
     **BUDGET_SENTENCES,
     **APPROVAL_SENTENCES,
     **ARCHIVE_SENTENCES,
+    **RESTORE_SENTENCES,
 }

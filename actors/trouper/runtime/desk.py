@@ -12,7 +12,7 @@ from trouper.agent import Agent
 from trouper.approvals import Policy
 from trouper.core.prices import Price
 from trouper.core.state import RunState
-from trouper.errors import DefinitionError
+from trouper.errors import DefinitionError, JournalRolledBack
 from trouper.kit import Ref
 from trouper.runtime.broadcast import Broadcast
 from trouper.runtime.histories import Histories
@@ -124,6 +124,7 @@ class Desk(Printable):
         recorded: Digests of the definition documents known to be in the journal.
         broadcast: Tells whoever listens how runs fare.
         authorize: Asked about each call just before it starts.
+        parked: Why no run may be driven until somebody has accepted it; None where all may.
         draining: Set when the runtime is about to stop: record what comes in, begin nothing.
     """
 
@@ -149,6 +150,7 @@ class Desk(Printable):
     draining: bool = False
     authorize: Authorize | None = None
     prices: Mapping[str, Price] = field(factory=dict)
+    parked: JournalRolledBack | None = None
 
     def price(self, agent: str, asked: str, answered: str | None = None) -> Price | None:
         """The price of a request.

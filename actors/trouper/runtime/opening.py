@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -20,6 +22,9 @@ from trouper.runtime.options import RuntimeOptions
 from trouper.runtime.stage import Stage
 from trouper.sub_agents import SubAgent
 from trouper_journal import Journal, Plain, Value
+
+if TYPE_CHECKING:
+    from trouper.runtime.restoring import HeadKeeper
 
 
 def by_name(agents: Sequence[Agent]) -> dict[str, Agent]:
@@ -122,6 +127,7 @@ async def furnished(
     check_prices(known, options.prices)
     async with journal.drive(options.node) as fence:
         stage = Stage(options.max_active, options.drain)
+        keeper = await _head_keeper(journal, clock)
         # The epoch in each record's meta leads here, to the process that wrote it.
         await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
         commands = Commands(journal, clock, entropy, Toolboxes(known).validate)
@@ -140,6 +146,24 @@ async def furnished(
             audience=stage,
             authorize=options.authorize,
             prices=options.prices,
+            parked=None if keeper is None else await keeper.parked(),
         )
-        async with stage.open(desk, grace=options.grace, model_concurrency=options.model_concurrency):
-            yield commands, desk, stage
+        beside = [] if keeper is None else [partial(keeper.keep, desk)]
+        first = None if keeper is None else partial(keeper.release, desk)
+        room = options.model_concurrency
+        try:
+            async with stage.open(desk, grace=options.grace, model_concurrency=room, beside=beside, first=first):
+                yield commands, desk, stage
+        finally:
+            if keeper is not None:
+                await keeper.end(desk)
+
+
+async def _head_keeper(journal: Journal, clock: Clock) -> HeadKeeper | None:
+    """What looks after the side file of a journal in a file."""
+    if journal.path is None:
+        return None
+    # Loaded here alone: whoever imports the package does not wait for it.
+    from trouper.runtime.restoring import HeadKeeper
+
+    return await HeadKeeper.begin(journal, clock)

@@ -6,7 +6,7 @@ room for so many at a time: the others wait where they are safe, in the journal,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import final
 
@@ -97,12 +97,34 @@ class Stage:
     # ---- opening and closing
 
     @asynccontextmanager
-    async def open(self, desk: Desk, *, grace: float, model_concurrency: int | None) -> AsyncIterator[None]:
-        """Keep the actors for the length of a block."""
+    async def open(
+        self,
+        desk: Desk,
+        *,
+        grace: float,
+        model_concurrency: int | None,
+        beside: Sequence[Callable[[], Awaitable[None]]] = (),
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> AsyncIterator[None]:
+        """Keep the actors for the length of a block.
+
+        Args:
+            desk: What the actors share.
+            grace: Seconds that a cancelled tool has to clean up.
+            model_concurrency: How many calls of one model may be out at once; None for no limit.
+            beside: Further tasks that run beside the actors.
+            first: What must be over before any run is put on stage.
+        """
         self._desk = desk
         self._company = Company(desk, drain=self._drain, grace=grace, model_concurrency=model_concurrency)
         self._watch = Watch(desk, self)
-        watchers = (self._watch.listen, self._watch.ring_alarms, self._watch.put_on)
+
+        async def put_on() -> None:
+            if first is not None:
+                await first()
+            await self._watch.put_on()
+
+        watchers = (self._watch.listen, self._watch.ring_alarms, put_on, *beside)
         async with self._company.open(watchers, self._bring_to_end, self._note_freed):
             yield
 
@@ -155,7 +177,7 @@ class Stage:
             run: The run's id.
             known: Its state, where it was submitted just now.
         """
-        if self._desk.draining or self.failure is not None:
+        if self._desk.draining or self.failure is not None or self._desk.parked is not None:
             return
         if run in self._live:
             self._tell(run)
@@ -324,6 +346,8 @@ class Stage:
                     return state
                 if run in self._stuck:
                     raise self._stuck[run].error
+                if self._desk.parked is not None:
+                    raise self._desk.parked
             if self.failure is not None:
                 raise self.failure
             await waiter.done.wait()

@@ -1,0 +1,191 @@
+"""What a driver does about a journal that was put back to an older copy, and how it lets that be noticed later."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from trouper._clock import Clock
+from trouper.core.evolve import evolve
+from trouper.core.events import ActionStarted, Principal
+from trouper.core.restore_events import RESTORES, JournalRestored, RestoreCarriedOut
+from trouper.core.restoring import unknown_since
+from trouper.core.state import RunState
+from trouper.core.status import status
+from trouper.errors import JournalCorrupt, JournalError, JournalRolledBack, UnknownEvent, VersionConflict
+from trouper.runtime.desk import Desk
+from trouper.runtime.domains import domain_of, is_withheld
+from trouper_journal import Journal, Key, Plain, Write
+from trouper_journal.rollback import Comparison, KnownHead, compare_head, write_head
+
+_EVERY: Final = 5
+"""Seconds between two writings of the side file, at least."""
+
+_SECOND: Final = 1_000_000_000
+_CLOSING: Final = 2.0
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Restored(Plain):
+    """That somebody accepted an older copy.
+
+    Attributes:
+        position: Position of the record that says so.
+        carried_out: Whether what was under way in it is recorded as unknown.
+    """
+
+    position: int
+    carried_out: bool
+
+
+async def restored(journal: Journal, lost: KnownHead | None = None) -> Restored | None:
+    """The last time that an older copy was accepted; None where none was.
+
+    Args:
+        journal: The journal.
+        lost: Only in place of what stood here.
+    """
+    found: Restored | None = None
+    done: set[int] = set()
+    async for record in journal.read(RESTORES):
+        event = journal.registry.decode(record)
+        if isinstance(event, RestoreCarriedOut):
+            done.add(event.position)
+        elif isinstance(event, JournalRestored):
+            if lost is None or (event.lost, event.lost_root) == (lost.size, lost.root):
+                found = Restored(record.position, carried_out=False)
+    return None if found is None else Restored(found.position, carried_out=found.position in done)
+
+
+async def accept(journal: Journal, found: Comparison, *, by: Principal, reason: str) -> bool:
+    """Record that somebody accepts an older copy; False where that was recorded before.
+
+    Raises:
+        ValueError: The journal was not put back.
+        JournalError: It cannot be written.
+    """
+    lost = found.before
+    if found.state != "rolled_back" or lost is None:
+        raise ValueError("the journal was not put back to an older copy")
+    event = JournalRestored(lost.size, lost.root, found.now.size, found.now.root, by, reason)
+    if await restored(journal, lost) is not None:
+        return False
+    key = Key(f"restore:{lost.size}:{lost.root}", bytes.fromhex(lost.root))
+    await journal.append(RESTORES, [event], key=key)
+    return True
+
+
+class HeadKeeper:
+    """Notices an older copy when a driver begins, parks its runs, and keeps the side file while it drives.
+
+    Args:
+        journal: A journal in a file, which this process drives.
+        clock: Source of time.
+        found: How it stood to its side file before anything was added to it.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, found: Comparison) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._found = found
+        self._known = -1
+
+    @classmethod
+    async def begin(cls, journal: Journal, clock: Clock) -> HeadKeeper:
+        """Look how a journal stands to its side file; before the driver's first commit."""
+        return cls(journal, clock, await compare_head(journal))
+
+    async def parked(self) -> JournalRolledBack | None:
+        """Why no run may be driven; None where all may."""
+        found = self._found
+        if found.state != "rolled_back" or found.before is None:
+            return None
+        if await restored(self._journal, found.before) is not None:
+            return None
+        return JournalRolledBack(self._journal.path or "", found.before.size, found.now.size)
+
+    @trio.lowlevel.enable_ki_protection
+    async def release(self, desk: Desk) -> None:
+        """Wait until nothing holds the runs any more, and record as unknown what was under way in an older copy."""
+        async with self._journal.arrivals() as arrivals:
+            while desk.parked is not None and await restored(self._journal, self._found.before) is None:
+                if await arrivals.wait() is None:
+                    return
+        last = await restored(self._journal)
+        if last is not None and not last.carried_out:
+            await carry_out(self._journal, last.position, desk.fence)
+        desk.parked = None
+
+    @trio.lowlevel.enable_ki_protection
+    async def keep(self, desk: Desk) -> None:
+        """Write the side file, and again some seconds after something was committed."""
+        async with self._journal.news() as news:
+            while True:
+                if desk.parked is None:
+                    await self._write()
+                await self._clock.sleep_until(self._clock.now() + _EVERY * _SECOND)
+                await news.wait()
+
+    async def end(self, desk: Desk) -> None:
+        """Write the side file a last time, in bounded time."""
+        if desk.parked is None:
+            with trio.CancelScope(shield=True), self._clock.timeout(_CLOSING):
+                await self._write()
+
+    async def _write(self) -> None:
+        # Where it cannot be written, an older copy will not be noticed: no reason to hold anybody up.
+        with suppress(OSError, JournalError):
+            if self._known != await self._journal.position():
+                self._known = (await write_head(self._journal)).size
+
+
+async def carry_out(journal: Journal, position: int, fence: int) -> None:
+    """Record as unknown what was under way in an older copy; what was done of it before is not done again."""
+    runs = actions = 0
+    whole = True
+    async for head in journal.streams(prefix="run/"):
+        if (head.label or "").partition("-")[0] in {"succeeded", "failed", "cancelled"}:
+            continue
+        try:
+            found = await _mark(journal, head.stream, position, fence)
+        except (UnknownEvent, JournalCorrupt):
+            found = None
+        if found is None:
+            # Nobody can drive it here; whoever can finds this not carried out, and does it.
+            whole = False
+            continue
+        runs, actions = runs + (found > 0), actions + found
+    if whole:
+        await journal.append(RESTORES, [RestoreCarriedOut(position, runs, actions)], fence=fence, meta={"epoch": fence})
+
+
+async def _mark(journal: Journal, stream: str, position: int, fence: int) -> int | None:
+    """Record as unknown what was under way in a run: how many writes; None where it cannot be read here."""
+    while True:
+        state = RunState(stream.removeprefix("run/"))
+        started: dict[str, int] = {}
+        async for record in journal.read(stream):
+            if is_withheld(record):
+                return None
+            event = journal.registry.decode(record)
+            if isinstance(event, ActionStarted):
+                started[event.action] = record.position
+            state = evolve(state, event)
+        events = unknown_since(state, started, position)
+        if not events:
+            return 0
+        expected = state.version
+        for each in events:
+            state = evolve(state, each)
+        told = status(state)
+        write = Write(
+            stream, events, expected=expected, label=told.label, wake_at=told.wake_at, domain=domain_of(state)
+        )
+        try:
+            await journal.commit([write], fence=fence, meta={"epoch": fence})
+        except VersionConflict:
+            continue
+        return len(events)
