@@ -247,7 +247,9 @@ class JournalRolledBack(JournalError):
     """
 
     def __init__(self, path: str, lost: int, found: int) -> None:
-        what = f"it had {lost:,} records and was found with {found:,}" if found < lost else f"its {lost:,} records changed"
+        what = (
+            f"it had {lost:,} records and was found with {found:,}" if found < lost else f"its {lost:,} records changed"
+        )
         super().__init__(
             f"{path} is not as it was left ({what}), as where an old copy was restored: its runs are parked until "
             f"`trouper restore {path} --accept --as NAME --reason ...`"

@@ -23,7 +23,7 @@ GOLDEN = ROOT / "tests" / "golden"
 LOOKING: dict[str, list[str]] = {
     "runs": ["--all"], "show": ["RUN"], "why": ["RUN"], "diff": ["RUN", "RUN"], "tail": ["--no-follow", "-n", "5"],
     "approvals": [], "sessions": [], "rules": [], "verify": [], "replay": ["--jobs", "1"], "doctor": [],
-    "export": [], "prove": ["1"], "spend": [],
+    "export": [], "prove": ["1"], "spend": [], "restore": [],
 }  # fmt: skip
 """Commands that only look, with what they need beside the journal."""
 

@@ -12,12 +12,16 @@ from trouper.cli.command import command, run_async
 from trouper.cli.journals import driven, opened, opened_to_read, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
+from trouper.core.events import Principal
 from trouper.narration.text import clean, count
 from trouper_journal import Journal
 
 _SAID = {
     "matches": ("the journal is as it was left", "green"),
-    "missing": ("there is no file beside the journal that says how it was left: an old copy would not be noticed", "yellow"),
+    "missing": (
+        "there is no file beside the journal that says how it was left: an old copy would not be noticed",
+        "yellow",
+    ),
     "damaged": ("the file beside the journal cannot be read: an old copy would not be noticed", "yellow"),
     "foreign": ("the file beside the journal is of another journal: an old copy would not be noticed", "yellow"),
 }
@@ -46,8 +50,7 @@ def restore(output: Output, /, journal: Path, *, accept: bool, name: str | None,
     return run_async(main)
 
 
-async def _restore(output: Output, path: Path, journal: Journal, accepting: tuple[object, str] | None) -> Exit:
-    from trouper.core.events import Principal
+async def _restore(output: Output, path: Path, journal: Journal, accepting: tuple[Principal, str] | None) -> Exit:
     from trouper.runtime.restoring import accept, restored
     from trouper_journal.rollback import compare_head
 
@@ -58,7 +61,6 @@ async def _restore(output: Output, path: Path, journal: Journal, accepting: tupl
         by, reason = accepting
         if lost is None:
             raise ConflictError(f"nothing to accept: {_SAID[found.state][0]}; nothing was changed")
-        assert isinstance(by, Principal)
         await accept(journal, found, by=by, reason=reason)
         accepted = True
     if output.as_json:
@@ -77,7 +79,9 @@ async def _restore(output: Output, path: Path, journal: Journal, accepting: tupl
         text, colour = _SAID[found.state]
         output.result(styled(text, colour))
     else:
-        had = f"it had {count(lost.size, 'record')} when it was last left (root {lost.root}), and has {found.now.size:,}"
+        had = (
+            f"it had {count(lost.size, 'record')} when it was last left (root {lost.root}), and has {found.now.size:,}"
+        )
         output.result(styled(f"an older copy stands in the journal's place, or its records were changed: {had}", "red"))
         if accepted:
             output.result(styled("that is accepted: writes that were under way in it count as unknown", "green"))

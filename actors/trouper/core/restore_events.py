@@ -1,4 +1,4 @@
-"""Old copies of the journal that were put in its place, in the stream ``system/restores``: who accepted that, and why."""
+"""Old copies that were put in the journal's place, in the stream ``system/restores``: who accepted that, and why."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ async def furnished(
             async with stage.open(desk, grace=options.grace, model_concurrency=room, beside=beside, first=first):
                 yield commands, desk, stage
         finally:
-            if keeper is not None:
+            if keeper is not None and stage.failure is None:
                 await keeper.end(desk)
 
 

@@ -9,8 +9,8 @@ import trio
 from attrs import frozen
 
 from trouper._clock import Clock
-from trouper.core.evolve import evolve
 from trouper.core.events import ActionStarted, Principal
+from trouper.core.evolve import evolve
 from trouper.core.restore_events import RESTORES, JournalRestored, RestoreCarriedOut
 from trouper.core.restoring import unknown_since
 from trouper.core.state import RunState
@@ -54,9 +54,10 @@ async def restored(journal: Journal, lost: KnownHead | None = None) -> Restored 
         event = journal.registry.decode(record)
         if isinstance(event, RestoreCarriedOut):
             done.add(event.position)
-        elif isinstance(event, JournalRestored):
-            if lost is None or (event.lost, event.lost_root) == (lost.size, lost.root):
-                found = Restored(record.position, carried_out=False)
+        elif isinstance(event, JournalRestored) and (
+            lost is None or (event.lost, event.lost_root) == (lost.size, lost.root)
+        ):
+            found = Restored(record.position, carried_out=False)
     return None if found is None else Restored(found.position, carried_out=found.position in done)
 
 
