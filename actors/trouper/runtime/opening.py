@@ -127,7 +127,7 @@ async def furnished(
     check_prices(known, options.prices)
     async with journal.drive(options.node) as fence:
         stage = Stage(options.max_active, options.drain)
-        keeper = await _head_keeper(journal, clock)
+        keeper = await _head_keeper(journal)
         # The epoch in each record's meta leads here, to the process that wrote it.
         await journal.append("system/driver", [DriverStarted(fence, options.node)], fence=fence)
         commands = Commands(journal, clock, entropy, Toolboxes(known).validate)
@@ -159,11 +159,11 @@ async def furnished(
                 await keeper.end(desk)
 
 
-async def _head_keeper(journal: Journal, clock: Clock) -> HeadKeeper | None:
+async def _head_keeper(journal: Journal) -> HeadKeeper | None:
     """What looks after the side file of a journal in a file."""
     if journal.path is None:
         return None
     # Loaded here alone: whoever imports the package does not wait for it.
     from trouper.runtime.restoring import HeadKeeper
 
-    return await HeadKeeper.begin(journal, clock)
+    return await HeadKeeper.begin(journal)

@@ -8,7 +8,6 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from trouper._clock import Clock
 from trouper.core.events import ActionStarted, Principal
 from trouper.core.evolve import evolve
 from trouper.core.restore_events import RESTORES, JournalRestored, RestoreCarriedOut
@@ -18,13 +17,12 @@ from trouper.core.status import status
 from trouper.errors import JournalCorrupt, JournalError, JournalRolledBack, UnknownEvent, VersionConflict
 from trouper.runtime.desk import Desk
 from trouper.runtime.domains import domain_of, is_withheld
-from trouper_journal import Journal, Key, Plain, Write
+from trouper_journal import Journal, Key, News, Plain, Write
 from trouper_journal.rollback import Comparison, KnownHead, compare_head, write_head
 
 _EVERY: Final = 5
 """Seconds between two writings of the side file, at least."""
 
-_SECOND: Final = 1_000_000_000
 _CLOSING: Final = 2.0
 
 
@@ -84,20 +82,18 @@ class HeadKeeper:
 
     Args:
         journal: A journal in a file, which this process drives.
-        clock: Source of time.
         found: How it stood to its side file before anything was added to it.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, found: Comparison) -> None:
+    def __init__(self, journal: Journal, found: Comparison) -> None:
         self._journal = journal
-        self._clock = clock
         self._found = found
         self._known = -1
 
     @classmethod
-    async def begin(cls, journal: Journal, clock: Clock) -> HeadKeeper:
+    async def begin(cls, journal: Journal) -> HeadKeeper:
         """Look how a journal stands to its side file; before the driver's first commit."""
-        return cls(journal, clock, await compare_head(journal))
+        return cls(journal, await compare_head(journal))
 
     async def parked(self) -> JournalRolledBack | None:
         """Why no run may be driven; None where all may."""
@@ -127,13 +123,17 @@ class HeadKeeper:
             while True:
                 if desk.parked is None:
                     await self._write()
-                await self._clock.sleep_until(self._clock.now() + _EVERY * _SECOND)
-                await news.wait()
+                # Not by the runtime's clock: nothing that is recorded depends on it, and whoever moves that clock by
+                # hand waits for what does.
+                await trio.sleep(_EVERY)
+                if not await _more(news):
+                    return
 
     async def end(self, desk: Desk) -> None:
         """Write the side file a last time, in bounded time."""
         if desk.parked is None:
-            with trio.CancelScope(shield=True), self._clock.timeout(_CLOSING):
+            with trio.move_on_after(_CLOSING) as scope:
+                scope.shield = True
                 await self._write()
 
     async def _write(self) -> None:
@@ -141,6 +141,14 @@ class HeadKeeper:
         with suppress(OSError, JournalError):
             if self._known != await self._journal.position():
                 self._known = (await write_head(self._journal)).size
+
+
+async def _more(news: News) -> bool:
+    """Wait for a commit; False where none can come. What broke the journal is for those to tell who write to it."""
+    try:
+        return await news.wait()
+    except JournalError:
+        return False
 
 
 async def carry_out(journal: Journal, position: int, fence: int) -> None:
