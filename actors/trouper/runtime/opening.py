@@ -146,7 +146,7 @@ async def furnished(
             audience=stage,
             authorize=options.authorize,
             prices=options.prices,
-            parked=None if keeper is None else await keeper.parked(),
+            parked=None if keeper is None else await keeper.settle(fence),
         )
         beside = [] if keeper is None else [partial(keeper.keep, desk)]
         first = None if keeper is None else partial(keeper.release, desk)

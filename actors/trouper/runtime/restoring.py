@@ -95,25 +95,33 @@ class HeadKeeper:
         """Look how a journal stands to its side file; before the driver's first commit."""
         return cls(journal, await compare_head(journal))
 
-    async def parked(self) -> JournalRolledBack | None:
-        """Why no run may be driven; None where all may."""
+    async def settle(self, fence: int) -> JournalRolledBack | None:
+        """Why no run may be driven; None where all may.
+
+        Where an older copy was accepted, what was under way in it is first recorded as unknown: before any run is put
+        on stage.
+        """
         found = self._found
-        if found.state != "rolled_back" or found.before is None:
-            return None
-        if await restored(self._journal, found.before) is not None:
-            return None
-        return JournalRolledBack(self._journal.path or "", found.before.size, found.now.size)
+        if (
+            found.state == "rolled_back"
+            and found.before is not None
+            and await restored(self._journal, found.before) is None
+        ):
+            return JournalRolledBack(self._journal.path or "", found.before.size, found.now.size)
+        last = await restored(self._journal)
+        if last is not None and not last.carried_out:
+            await carry_out(self._journal, last.position, fence)
+        return None
 
     @trio.lowlevel.enable_ki_protection
     async def release(self, desk: Desk) -> None:
-        """Wait until nothing holds the runs any more, and record as unknown what was under way in an older copy."""
+        """Wait until nothing holds the runs any more."""
+        if desk.parked is None:
+            return
         async with self._journal.arrivals() as arrivals:
-            while desk.parked is not None and await restored(self._journal, self._found.before) is None:
+            while await self.settle(desk.fence) is not None:
                 if await arrivals.wait() is None:
                     return
-        last = await restored(self._journal)
-        if last is not None and not last.carried_out:
-            await carry_out(self._journal, last.position, desk.fence)
         desk.parked = None
 
     @trio.lowlevel.enable_ki_protection
