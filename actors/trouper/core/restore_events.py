@@ -31,8 +31,8 @@ class JournalRestored(Plain):
     lost_root: str
     found: int
     root: str
-    by: Content[Principal | None] = None
-    reason: Content[str | None] = None
+    by: Content[Principal]
+    reason: Content[str]
 
 
 @event("restore.carried_out", schema=1, driver=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trouper.core.restore_events import JournalRestored, RestoreCarriedOut
-from trouper.narration.line import RUNTIME, Line, deed, reason_text
+from trouper.narration.line import RUNTIME, Line, because_text, deed
 from trouper.narration.text import clean, count
 
 
 def _restored(event: JournalRestored, limit: int | None) -> Line:
     what = f"it had {count(event.lost, 'record')} (root {clean(event.lost_root)}), and has {event.found:,}"
     text = f"accepts that the journal was put back to an older copy: {what}"
-    return deed(event.by, f"{text}{reason_text(event.reason, limit)}")
+    return deed(event.by, f"{text}{because_text(event.reason, limit)}")
 
 
 def _carried_out(event: RestoreCarriedOut, limit: int | None) -> Line:  # noqa: ARG001 -- as all sentences are called
