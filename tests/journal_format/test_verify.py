@@ -103,11 +103,11 @@ LEAF_4 = {("leaf", 4), ("head", None)}
         ("UPDATE events SET type = x'00' WHERE position = 4", LEAF_4),
         # Records that are gone.
         ("DELETE FROM events WHERE position = 4", {("position", 5), ("version", 5), ("head", None)}),
-        ("DELETE FROM events WHERE position = 8", {("head", None), ("stream", 7)}),
+        ("DELETE FROM events WHERE position = 8", {("head", 8), ("stream", 7)}),
         ("DELETE FROM events WHERE stream_id = 3", {("position", 4), ("key", 1), ("stream", None), ("head", None)}),
         # The head.
         ("UPDATE head SET position = 7", {("head", None), ("position", 8)}),
-        ("UPDATE head SET position = 9", {("head", None)}),
+        ("UPDATE head SET position = 9", {("head", 9)}),
         ("UPDATE head SET range = x'00'", {("head", None)}),
         ("UPDATE head SET range = zeroblob(8)", {("head", None)}),
         # The indexes.
