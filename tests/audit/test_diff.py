@@ -19,6 +19,7 @@ from trouper.audit import Comparison, compare
 from trouper.audit.aligning import aligned, common_prefix
 from trouper.core.conversation import text
 from trouper.errors import ForkError
+from trouper.narration.text import who
 from trouper.testing import ScriptedModel, call
 from trouper_journal import Journal
 
@@ -99,7 +100,7 @@ async def test_definitions_calls_and_ends_that_differ_are_told(golden_runs: Path
     assert row.left is not None
     assert row.right is not None
     # A vote that lapsed with its request is none.
-    assert [by.id for call in (row.left, row.right) for by in call.approved_by if by] == ["otto", "ida", "eva"]
+    assert [who(by) for call in (row.left, row.right) for by in call.approved_by] == ["otto", "ida", "eva"]
     hooked = await compared(golden_runs, asked("polite"), asked("ping"))
     assert {row.kind for row in hooked.hooks} == {"left"}
 

@@ -18,7 +18,8 @@ from trouper.core import events as ev
 from trouper.core.conversation import Human, text
 from trouper.core.family import Parent
 from trouper.hooks import Drop, Insert, Replace
-from trouper_journal import Journal
+from trouper.narration.text import who
+from trouper_journal import ERASED, Journal
 
 RUNS = Path("runs-1.db")
 
@@ -52,7 +53,7 @@ async def test_a_call_is_explained_by_who_approved_it_and_what_the_model_saw(gol
     assert names(why.facts)[-2:] == ["ActionStarted", "ActionReceipted"]
     assert why.call.policy == "agent.approvals[2] People"
     assert why.binding == "matches"
-    assert why.asked is not None
+    assert isinstance(why.asked, ev.AskedCall)
     assert (why.asked.name, why.asked.arguments) == ("refund", '{"order": "R-3", "amount": 300}')
     (request,) = why.model.requests
     assert [text(seen.message.content) for seen in request.messages if seen.message] == ["refund 300"]
@@ -80,7 +81,7 @@ async def test_decisions_that_went_past_the_rules_are_shown_as_void(golden_runs:
         written = await journal.append(f"run/{run}", rogue)
         why = await Explainer(journal).call(f"{run}/0.0")
     assert why.call.void == tuple(record.position for record in written.records)
-    assert [by.id for by in why.call.approved_by if by] == ["otto"]
+    assert [who(by) for by in why.call.approved_by] == ["otto"]
     assert (why.call.outcome, why.call.verdict, why.binding) == ("open", None, "matches")
 
 
@@ -113,7 +114,7 @@ async def test_hooks_are_named_for_what_they_inserted_replaced_and_dropped(golde
     assert inserted.message.content == "Be polite."
     # A hook changed the arguments, and put words behind the result.
     assert names(first.facts)[0] == names(first.facts)[-1] == "HookApplied"
-    assert first.asked is not None
+    assert isinstance(first.asked, ev.AskedCall)
     assert (first.asked.arguments, first.call.arguments) == ('{"text": "a"}', {"text": "a, please"})
     shown = [seen.message.content for request in last.model.requests for seen in request.messages if seen.message]
     assert "Be polite." not in shown
@@ -259,7 +260,7 @@ async def test_erased_content_is_shown_as_such_and_contradicts_nothing(golden_ru
             await explain.spend(run),
         )
     assert call.call.erased
-    assert (call.asked, call.binding) == (None, "erased")
+    assert (call.asked, call.binding) == (ERASED, "erased")
     (request,) = call.model.requests
     assert request.erased
     assert [(seen.message, seen.erased) for seen in request.messages] == [(None, True)]

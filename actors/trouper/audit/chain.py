@@ -101,12 +101,13 @@ class CallWhy(Plain):
     Attributes:
         call: The call, in short.
         run: The run.
-        asked: The call as the model wrote it; None where the reply was erased.
+        asked: The call as the model wrote it; erased where the reply was, None where the reply has none such.
         facts: What happened to it, in order: plan, hooks, permissions, requests for approval, votes, attempts,
             interruptions, receipts, doubts and who settled them.
         rules: The standing rules that let it run.
         binding: Whether the digest that approvals bind to is that of the call.
         told: What the model was told of it; None where it has not been told.
+        told_erased: Whether what it was told was erased.
         model: The model call whose reply asked for it.
         origin: Why there is a run.
         child: Where it began a sub-agent's run: why that answered as it did.
@@ -114,7 +115,7 @@ class CallWhy(Plain):
 
     call: Call
     run: str
-    asked: ev.AskedCall | None
+    asked: ev.AskedCall | Erased | None
     facts: tuple[Entry, ...]
     rules: tuple[RuleWhy, ...]
     binding: Binding
@@ -122,6 +123,7 @@ class CallWhy(Plain):
     model: ModelWhy
     origin: OriginWhy
     child: AnswerWhy | None
+    told_erased: bool = False
 
     @property
     def id(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import attrs
@@ -11,7 +12,7 @@ from attrs import define, field, frozen
 from trouper.audit.aligning import Row, aligned, common_prefix
 from trouper.audit.definitions import Document, read_document
 from trouper.audit.seen import HookOp, Past
-from trouper.audit.trace import Call, Entry, Trace, read_trace
+from trouper.audit.trace import FAILURE, NAMED, Call, Entry, Trace, read_trace
 from trouper.audit.why import past_of
 from trouper.core import events as ev
 from trouper.core.budget import Spent
@@ -21,7 +22,7 @@ from trouper.core.hooking import op_value
 from trouper.core.status import status
 from trouper.errors import ForkError
 from trouper.runtime.histories import Histories
-from trouper_journal import Erased, Journal, Plain, Printable, canonical
+from trouper_journal import ERASED, Erased, Journal, Plain, Printable, canonical
 from trouper_journal.archive import refuse_archived
 
 
@@ -52,7 +53,8 @@ class Side(Plain):
         began: When it was asked for (ns UTC).
         last: When something was last recorded of it (ns UTC).
         document: The definition that it is pinned to now.
-        messages: How many messages its conversation has, the history before it counted.
+        messages: How many messages its conversation has, the history before it counted; those that were erased are
+            not among them where nobody knows how many they were.
         output: Its output; None where it has none.
         spent: What it and its finished sub-agents have spent.
         erased: Whether some of its conversation was erased, so that not all could be compared.
@@ -78,8 +80,8 @@ class Pair(Plain):
     """A fact that is another one on each side."""
 
     name: str
-    left: Value | Erased
-    right: Value | Erased
+    left: Value
+    right: Value
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -191,15 +193,20 @@ async def _read(journal: Journal, histories: Histories, run: str) -> _Read:
     read = _Read(trace, past, await read_document(journal, trace.state.definition))
     if past.lead is not None:
         read.said.append(Said(past.lead, run, past.lead.id in trace.gone))
-    read.said += [Said(message, piece.ref.run) for piece in past.pieces for message in piece.messages]
+    read.said += [
+        Said(message, piece.ref.run) for piece in past.pieces if not piece.erased for message in piece.messages
+    ]
     read.said += [Said(message, run, message.id in trace.gone) for message in trace.state.messages]
     return read
 
 
 def _compared(left: _Read, right: _Read) -> Comparison:
-    keys = [_message_key(said) for said in left.said], [_message_key(said) for said in right.said]
-    common = common_prefix(*keys)
     ours, theirs = left.trace.state, right.trace.state
+    # Whether what was erased was the same cannot be known: then only what the facts say is held against each other.
+    facts_only = ours.erased or theirs.erased
+    said_key = partial(_message_key, facts_only=facts_only)
+    call_key, call_whole = partial(_call_key, facts_only=facts_only), partial(_call_whole, facts_only=facts_only)
+    common = common_prefix([said_key(said) for said in left.said], [said_key(said) for said in right.said])
     forked = theirs.forked
     return Comparison(
         left=left.side(),
@@ -208,9 +215,9 @@ def _compared(left: _Read, right: _Read) -> Comparison:
         start=tuple(_pairs(_start(left.trace), _start(right.trace))),
         definition=tuple(differences(_document(left), _document(right))),
         common=common,
-        messages=aligned(left.said[common:], right.said[common:], _message_key),
-        calls=aligned(left.asked(common), right.asked(common), _call_key, _call_whole),
-        hooks=_hooks(left.trace.ops, right.trace.ops),
+        messages=aligned(left.said[common:], right.said[common:], said_key),
+        calls=aligned(left.asked(common), right.asked(common), call_key, call_whole),
+        hooks=() if facts_only else _hooks(left.trace.ops, right.trace.ops),
         end=tuple(_pairs(_end(left.trace), _end(right.trace))),
         spend=tuple(_pairs(*_spend(ours.spent, theirs.spent))),
     )
@@ -225,11 +232,10 @@ def _hooks(left: Sequence[HookOp], right: Sequence[HookOp]) -> tuple[Row[HookOp]
 _Facts: TypeAlias = dict[str, Value | Erased]
 
 
-def _message_key(said: Said) -> bytes:
+def _message_key(said: Said, *, facts_only: bool) -> bytes:
     """What was said, without ids: they are never the same in two runs."""
     message = said.message
-    if said.erased:
-        # Whether two erased messages were the same cannot be known; that they stand in the same place can.
+    if said.erased or facts_only:
         return canonical(["erased", message.role])
     content: Value = message.content if isinstance(message.content, str | None) else [dict(p) for p in message.content]
     body: list[Value] = [message.role, content, dict(message.extra)]
@@ -240,14 +246,20 @@ def _message_key(said: Said) -> bytes:
     return canonical(body)
 
 
-def _call_key(call: Call) -> bytes:
-    return canonical([call.tool, "erased" if call.erased else call.arguments])
+def _call_key(call: Call, *, facts_only: bool) -> bytes:
+    return canonical([call.tool, "erased" if call.erased or facts_only else call.arguments])
 
 
-def _call_whole(call: Call) -> bytes:
-    text = "erased" if isinstance(call.text, Erased) else call.text
-    approved = list[Value](sorted(by.id if by else "" for by in call.approved_by))
-    return canonical([call.gate, call.policy, call.outcome, call.evidence, call.verdict, text, approved, call.attempts])
+def _call_whole(call: Call, *, facts_only: bool) -> bytes:
+    facts: list[Value] = [call.gate, call.policy, call.outcome, call.evidence, call.verdict, call.attempts]
+    if not facts_only:
+        facts.append("erased" if isinstance(call.text, Erased) else call.text)
+        facts += sorted(_id_of(by) for by in call.approved_by)
+    return canonical([*facts, len(call.approved_by)])
+
+
+def _id_of(by: ev.Principal | Erased | None) -> str:
+    return "" if by is None or isinstance(by, Erased) else by.id
 
 
 def _document(read: _Read) -> Value:
@@ -271,10 +283,10 @@ def _end(trace: Trace) -> _Facts:
     return {
         "status": status(state).label,
         "failure": state.failure,
-        "message": state.failure_message or None,
+        "message": ERASED if FAILURE in trace.gone else state.failure_message or None,
         "output": trace.output,
         "steps": state.steps,
-        "state": dict(state.named),
+        "state": ERASED if NAMED in trace.gone else dict(state.named),
     }
 
 
@@ -290,5 +302,7 @@ def _spend(*sides: Spent) -> list[_Facts]:
 def _pairs(left: _Facts, right: _Facts) -> Iterator[Pair]:
     for name in dict.fromkeys((*left, *right)):
         ours, theirs = left.get(name), right.get(name)
+        if isinstance(ours, Erased) or isinstance(theirs, Erased):
+            continue
         if ours != theirs or type(ours) is not type(theirs):
             yield Pair(name, ours, theirs)

@@ -70,7 +70,7 @@ def _rows_json(
 
 
 def _said_json(said: Said) -> JsonObject:
-    return {"run": said.run, "erased": said.erased, "message": message_json(said.message)}
+    return {"run": said.run, "erased": said.erased, "message": message_json(said.message, erased=said.erased)}
 
 
 def _hook_json(op: HookOp) -> JsonObject:

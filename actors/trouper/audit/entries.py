@@ -94,7 +94,7 @@ class Call:
     gate: str = "free"
     policy: str = ""
     rules: tuple[str, ...] = ()
-    approved_by: tuple[ev.Principal | None, ...] = ()
+    approved_by: tuple[ev.Principal | Erased | None, ...] = ()
     void: tuple[int, ...] = ()
     attempts: int = 0
     outcome: Outcome = "open"
@@ -102,7 +102,7 @@ class Call:
     text: str | Erased = ""
     child: str = ""
     started: int = 0
-    settled_by: ev.Principal | None = None
+    settled_by: ev.Principal | Erased | None = None
     verdict: str | None = None
 
     @property

@@ -6,7 +6,7 @@ Pure: what comes from other streams (history, definition document) is given.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from attrs import frozen
 
@@ -21,6 +21,7 @@ from trouper_journal import Plain, Record
 
 Origin: TypeAlias = Literal[
     "instructions",
+    "history",
     "summary",
     "input",
     "reply",
@@ -32,9 +33,9 @@ Origin: TypeAlias = Literal[
     "hook",
     "wrap_up",
 ]
-"""Where a message came from: standing orders, the summary of what was dropped, what was asked for, a reply, a call's
-result, somebody who steered the run, what was wrong with an answer, the word to try again after a refusal, what is
-running out, a hook that inserted it, the word to come to an end."""
+"""Where a message came from: standing orders, an earlier run of which something was erased, the summary of what was
+dropped, what was asked for, a reply, a call's result, somebody who steered the run, what was wrong with an answer, the
+word to try again after a refusal, what is running out, a hook that inserted it, the word to come to an end."""
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -62,7 +63,8 @@ class Seen(Plain):
         run: The run whose conversation it is part of; empty for what the definition says.
         hook: What a hook did that inserted it, or put it in another's place.
         original: What stands in the run's record in its place, where a hook replaced it.
-        erased: Whether what was said in it was erased: the model saw more than this.
+        erased: Whether what was said in it was erased: the model saw more than this, and of the message nothing counts
+            but its kind and its id.
     """
 
     message: Message | None
@@ -81,11 +83,13 @@ class LeftOut(Plain):
         message: The message.
         run: The run whose conversation it is part of.
         hook: What was done.
+        erased: Whether what was said in it was erased.
     """
 
     message: Message
     run: str
     hook: HookOp | None
+    erased: bool = False
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -199,21 +203,23 @@ def rebuild(sent: Sent, past: Past, document: Document, gone: Collection[str]) -
         gone: Ids of the run's own messages of which something was erased.
     """
     state = sent.state
-    placed = _placed(state, past)
-    known = {message.id: (message, run) for message, run in placed}
+    placed = list(_placed(state, past, gone))
+    known = {each.message.id: each for each in placed}
     if sent.ops:
-        visible = shown([message for message, _ in placed], [each.op for each in sent.ops])
-        middle = [_seen(message, known, sent.ops, gone) for message in visible]
+        visible = shown([each.message for each in placed], [each.op for each in sent.ops])
+        middle = [_seen(message, known, sent.ops) for message in visible]
         left_out = tuple(_left_out(known, visible, sent.ops))
     else:
-        middle = [Seen(message, origin_of(message), run, erased=message.id in gone) for message, run in placed]
+        middle = [Seen(each.message, origin_of(each.message), each.run, erased=each.erased) for each in placed]
         left_out = ()
     tools = document.tools(closing=sent.closing, bound=state.tools.offers(state.index))
     before = [Seen(message, "instructions") for message in document.briefing()]
+    before += [Seen(None, "history", piece.ref.run, erased=True) for piece in past.pieces if piece.erased]
     behind = [Seen(document.wrap_up(state.budget.refused), "wrap_up")] if sent.closing else []
     erased = state.erased or past.erased or document.standing == "erased"
-    if state.erased and not state.messages:
-        middle.append(Seen(None, "input", state.run, erased=True))
+    if f"{state.run}/input" in gone:
+        # How many messages that were, nobody knows.
+        middle.insert(len(middle) - len(state.messages), Seen(None, "input", state.run, erased=True))
     return Request(
         index=state.index,
         attempt=sent.attempt,
@@ -239,22 +245,34 @@ def _check(sent: Sent, past: Past, document: Document) -> Check:
     return Check(same, sent.digest, digest, past.difference, document.standing, past.unread)
 
 
-_Known: TypeAlias = Mapping[str, tuple[Message, str]]
+class _Placed(NamedTuple):
+    """A message of the conversation, the run that it was said in, and whether it was erased."""
+
+    message: Message
+    run: str
+    erased: bool
 
 
-def _placed(state: RunState, past: Past) -> list[tuple[Message, str]]:
-    """The conversation without what hooks did to it, each message with its run."""
-    placed = [] if past.lead is None else [(past.lead, state.run)]
-    placed += [(message, piece.ref.run) for piece in past.pieces for message in piece.messages]
-    return [*placed, *((message, state.run) for message in state.messages)]
+_Known: TypeAlias = Mapping[str, _Placed]
 
 
-def _seen(message: Message, known: _Known, ops: Sequence[HookOp], gone: Collection[str]) -> Seen:
-    erased = message.id in gone
+def _placed(state: RunState, past: Past, gone: Collection[str]) -> Iterator[_Placed]:
+    """The conversation without what hooks did to it."""
+    if past.lead is not None:
+        yield _Placed(past.lead, state.run, past.lead.id in gone)
+    for piece in past.pieces:
+        # Of what was said in a run that was erased nobody knows which messages they were.
+        for message in piece.messages if not piece.erased else ():
+            yield _Placed(message, piece.ref.run, erased=False)
+    for message in state.messages:
+        yield _Placed(message, state.run, message.id in gone)
+
+
+def _seen(message: Message, known: _Known, ops: Sequence[HookOp]) -> Seen:
     found = known.get(message.id)
     if found is None:
-        return Seen(message, "hook", hook=_last(ops, message.id, Insert, Replace), erased=erased)
-    original, run = found
+        return Seen(message, "hook", hook=_last(ops, message.id, Insert, Replace))
+    original, run, erased = found
     if original is message:
         return Seen(message, origin_of(message), run, erased=erased)
     return Seen(message, origin_of(original), run, _last(ops, message.id, Replace), original, erased)
@@ -288,12 +306,12 @@ def origin_of(message: Message) -> Origin:
 
 def _left_out(known: _Known, visible: Iterable[Message], ops: Sequence[HookOp]) -> Iterator[LeftOut]:
     shown_ids = {message.id for message in visible}
-    everything = [message for message, _ in known.values()]
+    everything = [each.message for each in known.values()]
     inserts = [each.op for each in ops if isinstance(each.op, Insert)]
     places = {message.id: place for place, message in enumerate(shown(everything, inserts))}
-    for name, (message, run) in known.items():
+    for name, (message, run, erased) in known.items():
         if name not in shown_ids:
-            yield LeftOut(message, run, _dropped_by(name, places, ops))
+            yield LeftOut(message, run, _dropped_by(name, places, ops), erased)
 
 
 def _dropped_by(name: str, places: Mapping[str, int], ops: Sequence[HookOp]) -> HookOp | None:

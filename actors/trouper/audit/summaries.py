@@ -11,7 +11,7 @@ from trouper.core.conversation import Message
 from trouper.core.digests import extend_chain
 from trouper.core.session_events import SummaryRequested
 from trouper.core.state import RunState
-from trouper.errors import JournalCorrupt, JournalError, UnknownEvent, UnknownRun
+from trouper.errors import ContentWithheld, JournalCorrupt, JournalError, UnknownEvent, UnknownRun
 from trouper.runtime.histories import Histories
 from trouper.runtime.plan_session import lost_messages, summary_request
 from trouper_journal import Plain
@@ -23,7 +23,7 @@ class SummaryWhy(Plain):
 
     Attributes:
         entry: The record of it.
-        dropped: The messages that were to be summarised.
+        dropped: The messages that were to be summarised; none where they were erased.
         messages: What the summarising model saw.
         digest: Whether the digest over the dropped messages, computed anew, is the recorded one; ``unread``: they are
             of a newer release, or in an archive.
@@ -47,6 +47,8 @@ async def summary_of(histories: Histories, entry: Entry, event: SummaryRequested
         lost = await lost_messages(histories, state)
         pieces = [] if state.base is None else await histories.pieces(state.base.refs)
         segments = [await histories.segment(piece.ref.run, piece.ref.version) for piece in pieces]
+    except ContentWithheld:
+        return SummaryWhy(entry, (), (), "erased")
     except UnknownEvent as error:
         return SummaryWhy(entry, (), (), "unread", str(error))
     except (UnknownRun, JournalCorrupt) as error:
@@ -56,7 +58,7 @@ async def summary_of(histories: Histories, entry: Entry, event: SummaryRequested
     except Exception as error:  # noqa: BLE001 -- another run's records may be made up, and break the fold
         return SummaryWhy(entry, (), (), "differs", f"what was summarised cannot be folded: {error!r}")
     if not state.salt or any(segment.erased for segment in segments):
-        return SummaryWhy(entry, lost, summary_request(lost), "erased")
+        return SummaryWhy(entry, (), (), "erased")
     chain = b""
     for message in lost:
         chain = extend_chain(chain, state.salt, message)

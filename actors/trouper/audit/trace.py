@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import attrs
 from attrs import define, field
 
 from trouper.audit.entries import Call as Call
@@ -17,6 +20,12 @@ from trouper.core.state import RunState, known
 from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
 from trouper.runtime.domains import is_withheld, why_withheld
 from trouper_journal import ERASED, Erased, Journal, Value
+
+FAILURE: Final = "failure"
+"""Among what is gone of a run: why it failed."""
+
+NAMED: Final = "state"
+"""Among what is gone of a run: something of its named state."""
 
 
 @define(eq=False)
@@ -38,7 +47,7 @@ class Trace:
         costs: All that was spent.
         limits: What was refused, warned of and raised.
         summaries: The requests for a summary of the history, each with the run behind it.
-        gone: Ids of its messages of which something was erased.
+        gone: Ids of its messages of which something was erased; and `FAILURE` or `NAMED`, where that was.
         ops: What hooks did to the messages that the model is shown.
     """
 
@@ -158,13 +167,16 @@ class Trace:
         if call is None or action is None:
             return
         votes = action.consent.votes
-        call.approved_by = tuple(vote.by for vote in votes if vote.decision == "approve")
-        if action.arguments is not None:
-            call.arguments = action.arguments
+        # The fold has nobody where a name was erased.
+        nobody = ERASED if f"{self.run}/{name}" in self.gone else None
+        call.approved_by = tuple(vote.by or nobody for vote in votes if vote.decision == "approve")
+        if action.arguments is not None or call.arguments is not None:
+            # An edit that was erased leaves none.
+            call.arguments, call.erased = action.arguments, action.arguments is None
         if without_effect(before, self.state, event):
             call.void = (*call.void, entry.record.position)
         elif isinstance(event, ev.ActionResolved):
-            call.verdict, call.settled_by = event.verdict, known(event.by, None)
+            call.verdict, call.settled_by = event.verdict, event.by
             call.outcome = "open" if event.verdict == "run_again" else "resolved"
 
     # ---- spending
@@ -195,21 +207,35 @@ class Trace:
     # ---- what was erased
 
     def _note_gone(self, event: object) -> None:
+        if not _has_erased(event):
+            return
         match event:
-            case ev.RunSubmitted(input=Erased()):
+            case ev.RunSubmitted():
                 self.gone.add(f"{self.run}/input")
-            case ev.ModelResponded() if isinstance(event.text, Erased) or isinstance(event.calls, Erased):
+            case ev.ModelResponded():
                 self.gone.add(f"{self.run}/{event.index}")
-            case ev.ActionReceipted(text=Erased()) | ev.ActionUnresolved(text=Erased()):
-                self.gone.add(f"{self.run}/{event.action}")
-            case ev.OutputAccepted(value=Erased()):
+            case ev.OutputAccepted():
                 self.gone.add(f"{self.run}/output")
-            case ev.BudgetWarned(text=Erased()):
+            case ev.BudgetWarned():
                 self.gone.add(f"{self.run}/budget-{self.state.version + 1}")
-            case ev.OutputRejected(text=Erased()):
+            case ev.OutputRejected():
                 self.gone.add(f"{self.run}/{event.index}.check")
-            case ev.ContextCompacted(summary=Erased()):
+            case ev.ContextCompacted():
                 self.gone.add(f"{self.run}/summary")
+            case ev.RunFailed():
+                self.gone.add(FAILURE)
+            case ev.StateChanged():
+                self.gone.add(NAMED)
+            case ev.ActionPlanned() if event.gate not in {"refused", "hook"}:
+                # The model is told nothing of that.
+                pass
+            case _ if isinstance(name := getattr(event, "action", None), str):
+                self.gone.add(f"{self.run}/{name}")
+
+
+def _has_erased(event: object) -> bool:
+    kind = type(event)
+    return attrs.has(kind) and any(isinstance(getattr(event, each.name), Erased) for each in attrs.fields(kind))
 
 
 def _change_call(call: Call, event: object, position: int) -> None:

@@ -30,7 +30,7 @@ from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.errors import JournalCorrupt, JournalError, UnknownAction, UnknownEvent, UnknownRun
 from trouper.runtime.histories import Histories
-from trouper_journal import Erased, Journal, Printable, Value
+from trouper_journal import ERASED, Erased, Journal, Printable, Value
 
 ALL_LEVELS = 16
 """Deeper than agents can call each other."""
@@ -117,7 +117,7 @@ class Explainer(Printable):
         return CallWhy(
             call=call,
             run=run,
-            asked=asked,
+            asked=ERASED if f"{run}/{index}" in trace.gone else asked,
             facts=facts,
             rules=tuple([await self._rule(rule) for rule in call.rules]),
             binding=_binding(trace.state, facts, call.void),
@@ -125,6 +125,7 @@ class Explainer(Printable):
             model=model,
             origin=await self._origin(trace, last, up=up),
             child=await self._below(call.child, levels) if below else None,
+            told_erased=f"{run}/{name}" in trace.gone,
         )
 
     async def _below(self, run: str, levels: int) -> AnswerWhy | None:

@@ -12,7 +12,7 @@ from trouper.audit.trace import Call, Cost, Entry
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.events import ModelRequested
 from trouper.narration.plain import fields, moment, plain, principal_json, record_json
-from trouper_journal import Erased
+from trouper_journal import ERASED
 
 JsonObject = dict[str, object]
 
@@ -26,10 +26,12 @@ def _entries(entries: Iterable[Entry]) -> list[JsonObject]:
     return [entry_json(entry) for entry in entries]
 
 
-def message_json(message: Message | None) -> JsonObject | None:
-    """A message, whole."""
+def message_json(message: Message | None, *, erased: bool = False) -> object:
+    """A message, whole; of one that was erased its kind and its id, as far as they are known."""
     if message is None:
-        return None
+        return plain(ERASED) if erased else None
+    if erased:
+        return {"role": message.role, "id": message.id, "content": plain(ERASED)}
     told: JsonObject = {"role": message.role, "id": message.id, "content": plain(message.content)}
     if isinstance(message, AI):
         told["tool_calls"] = [fields(call) for call in message.tool_calls]
@@ -47,15 +49,15 @@ def _seen_json(seen: Seen) -> JsonObject:
     return {
         "origin": seen.origin,
         "run": seen.run or None,
-        "message": message_json(seen.message),
+        "message": message_json(seen.message, erased=seen.erased),
         "erased": seen.erased,
         "hook": _hook_json(seen.hook),
-        "original": message_json(seen.original),
+        "original": message_json(seen.original, erased=seen.erased),
     }
 
 
 def _left_out_json(left: LeftOut) -> JsonObject:
-    return {"run": left.run, "message": message_json(left.message), "hook": _hook_json(left.hook)}
+    return {"run": left.run, "message": message_json(left.message, erased=left.erased), "hook": _hook_json(left.hook)}
 
 
 def check_json(check: Check | None) -> JsonObject | None:
@@ -108,7 +110,7 @@ def call_in_short_json(run: str, call: Call) -> JsonObject:
         "action": f"{run}/{call.action}",
         "tool": call.tool,
         "effect": None if call.effect is None else call.effect.value,
-        "arguments": {"$erased": True} if call.erased else plain(call.arguments),
+        "arguments": plain(ERASED if call.erased else call.arguments),
         "position": call.position,
         "gate": call.gate,
         "policy": call.policy,
@@ -118,7 +120,7 @@ def call_in_short_json(run: str, call: Call) -> JsonObject:
         "attempts": call.attempts,
         "outcome": call.outcome,
         "evidence": call.evidence or None,
-        "text": {"$erased": True} if isinstance(call.text, Erased) else call.text,
+        "text": plain(call.text),
         "child": call.child or None,
         "verdict": call.verdict,
         "settled_by": principal_json(call.settled_by),
@@ -176,9 +178,9 @@ def call_json(why: CallWhy) -> JsonObject:
         "kind": "call",
         **call_in_short_json(why.run, why.call),
         "run": why.run,
-        "asked": None if why.asked is None else fields(why.asked),
+        "asked": plain(why.asked),
         "binding": why.binding,
-        "told": message_json(why.told),
+        "told": message_json(why.told, erased=why.told_erased),
         "facts": _entries(why.facts),
         "standing_rules": [_rule_json(rule) for rule in why.rules],
         "model_call": model_json(why.model),

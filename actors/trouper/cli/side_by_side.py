@@ -19,12 +19,11 @@ from trouper.cli.timeline import label_text
 from trouper.core.conversation import AI, ToolMessage
 from trouper.core.conversation import text as text_of
 from trouper.core.events import RunSubmitted
-from trouper.core.state import known
-from trouper.narration.line import ERASED_TEXT
+from trouper.narration.line import ERASED_TEXT, said_text
 from trouper.narration.plain import SECOND
 from trouper.narration.text import CUT, call_text, clean, count, cut, duration, quoted, value_text, who
 from trouper.narration.when import when
-from trouper_journal import Erased, Value
+from trouper_journal import ERASED, Value
 
 T = TypeVar("T")
 
@@ -64,17 +63,18 @@ class SideBySide:
         self._pairs("They end differently:", found.end)
         self._pairs("They spent differently (sub-agents that ended counted):", found.spend)
         if found.same:
-            self._line(styled("Nothing differs.", "bold green"))
+            what = "that can be compared " if found.left.erased or found.right.erased else ""
+            self._line(styled(f"Nothing {what}differs.", "bold green"))
 
     def _line(self, text: Text) -> None:
         self.output.result(text)
 
     def _head(self, mark: str, style: str, side: Side) -> None:
         event = None if side.submitted is None else side.submitted.event
-        by = who(known(event.by, None)) if isinstance(event, RunSubmitted) else "somebody"
+        by = who(event.by) if isinstance(event, RunSubmitted) else "somebody"
         took = duration((side.last - side.began) / SECOND)
         facts = f"  agent {clean(side.agent)}, asked by {by} {when(side.began, digits=0)}, {took}, "
-        facts += count(side.messages, "message")
+        facts += ("at least " if side.erased else "") + count(side.messages, "message")
         self._line(
             Text.assemble((f"{mark} {clean(side.run)}", f"bold {style}"), "  ", label_text(side.label), (facts, "dim"))
         )
@@ -91,12 +91,12 @@ class SideBySide:
         for pair in pairs:
             name = clean(pair.name.replace("_", " "))
             # In tuples, because None is a value here, and not an empty side.
-            row = Row[tuple[Value | Erased]]("changed", (pair.left,), (pair.right,))
+            row = Row[tuple[Value]]("changed", (pair.left,), (pair.right,))
             self._table([row], partial(self._pair, name))
 
-    def _pair(self, name: str, value: tuple[Value | Erased]) -> str:
+    def _pair(self, name: str, value: tuple[Value]) -> str:
         (what,) = value
-        return f"{name}: {ERASED_TEXT if isinstance(what, Erased) else value_text(what, self._limit)}"
+        return f"{name}: {value_text(what, self._limit)}"
 
     def _definition(self, found: Comparison) -> None:
         if not found.definition:
@@ -111,9 +111,15 @@ class SideBySide:
 
     def _messages(self, found: Comparison) -> None:
         self._line(Text())
-        common = f"{count(found.common, 'message')} in common, from the first"
+        number, same = count(found.common, "message"), "no message differs"
+        common = f"{number} in common, from the first"
+        if found.left.erased or found.right.erased:
+            common, same = (
+                f"{number} alike in kind, from the first",
+                f"none is of another kind, what they say is {ERASED_TEXT}",
+            )
         if found.first is None:
-            self._line(styled(f"{common}; no message differs.", "bold"))
+            self._line(styled(f"{common}; {same}.", "bold"))
             return
         self._line(styled(f"{common}. Then:", "bold"))
         self._table(found.messages, self._said)
@@ -154,10 +160,8 @@ class SideBySide:
         return f"{speaker}: {', '.join(parts) or 'nothing'}"
 
     def _call(self, call: Call) -> str:
-        asked = (
-            f"{clean(call.tool)}({ERASED_TEXT})" if call.erased else call_text(call.tool, call.arguments, self._limit)
-        )
-        told = ERASED_TEXT if isinstance(call.text, Erased) else quoted(call.text, self._limit)
+        asked = call_text(call.tool, ERASED if call.erased else call.arguments, self._limit)
+        told = said_text(call.text, self._limit)
         parts = [f"{call.action} {asked}: {call.outcome}"]
         parts += [] if call.outcome == "open" else [told]
         parts += [] if call.gate == "free" else [f"gate {call.gate}"]

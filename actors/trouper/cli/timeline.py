@@ -21,10 +21,11 @@ from trouper.core.state import Action, RunState
 from trouper.core.status import status
 from trouper.narration.line import ERASED_TEXT, Line
 from trouper.narration.narrate_approvals import wanted_text
-from trouper.narration.plain import SECOND, answer_text, plain
+from trouper.narration.plain import SECOND, answer_text, kept, plain
 from trouper.narration.spending import spent_text
 from trouper.narration.text import claim, clean, count, duration, who
 from trouper.narration.when import when
+from trouper_journal import Erased
 
 STYLES = {
     "person": "magenta",
@@ -86,7 +87,8 @@ def timeline(lines: Sequence[Told], start: int) -> Table:
 def header(state: RunState, asked_at: int) -> Iterator[Text]:
     """What a run is, and how it stands."""
     yield Text.assemble("run ", (clean(state.run), "bold"), "  ", label_text(status(state).label))
-    asker = f"asked by {who(state.by)} {claim(state.by)}, " if state.by else "asked "
+    by = kept(state, state.by)
+    asker = f"asked by {who(by)} {claim(by)}, " if by else "asked "
     place = state.turn.place if state.turn is not None else None
     session = "" if place is None else f"turn {place.number} of session {clean(place.session)}; "
     facts = f"agent {clean(state.agent)}; {session}{asker}{when(asked_at, digits=0)}; {count(state.steps, 'step')}; "
@@ -107,7 +109,9 @@ def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:
     for action in state.in_doubt:
         yield from doubt_to_settle(state, action, journal)
     if state.drift is not None:
-        yield styled(f"Held, because the agent's definition changed: {clean('; '.join(state.drift))}", "yellow")
+        drift = kept(state, state.drift)
+        changes = ERASED_TEXT if isinstance(drift, Erased) else clean("; ".join(drift))
+        yield styled(f"Held, because the agent's definition changed: {changes}", "yellow")
         yield styled("It goes on as the agent is defined now with Runtime.adopt in its program, or with:")
         yield typed(
             command_line("run", Path("FILE:AGENT"), "--journal", str(journal), "--resume", state.run, "--adopt")
@@ -150,7 +154,8 @@ def _moments(state: RunState) -> Iterator[Text]:
 
 def approval_wanted(state: RunState, action: Action, journal: Path) -> Iterator[Text | Padding]:
     """Everything that a person needs to decide, nothing shortened, and what to type."""
-    asker = f", asked by {who(state.by)}" if state.by else ""
+    by = kept(state, state.by)
+    asker = f", asked by {who(by)}" if by else ""
     callers = " > ".join(map(clean, state.path))
     yield styled(f"{callers}{asker}, wants to call {clean(action.tool)} ({action.effect.value}):", "yellow")
     if state.erased:

@@ -21,18 +21,17 @@ from trouper.cli.why_words import (
     check_lines,
     cost_text,
     leave,
-    said,
 )
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
 from trouper.core.effect_of import DID_NOT_COUNT
-from trouper.core.events import ModelRequested, RunSubmitted
-from trouper.narration.line import ERASED_TEXT, Line
+from trouper.core.events import AskedCall, ModelRequested, RunSubmitted
+from trouper.narration.line import ERASED_TEXT, Line, said_text
 from trouper.narration.narrate import Narrator
 from trouper.narration.spending import spent_text
 from trouper.narration.text import CUT, call_text, clean, count, quoted, value_text
 from trouper.narration.when import when
-from trouper_journal import Erased
+from trouper_journal import ERASED
 
 SHOWN = 20
 """Messages of a request that are shown unless everything was asked for: the first, and the newest."""
@@ -66,7 +65,7 @@ class Planter:
         for rule in why.rules:
             self._rule(allowed, rule)
         if why.told is not None:
-            tree.add(self._message("the model was told", why.told))
+            tree.add(self._message("the model was told", why.told, erased=why.told_erased))
         self._model(tree, why.model, why)
         self._origin(tree, why.origin)
         if why.child is not None:
@@ -91,8 +90,7 @@ class Planter:
         agent = clean(why.origin.agent or "?")
         head = Text.assemble(f"run of {agent} ", (clean(why.run), "bold"), "  ", label_text(why.origin.label))
         if why.output is not None:
-            shown = ERASED_TEXT if isinstance(why.output, Erased) else value_text(why.output, self._limit)
-            head.append(f"  {shown}")
+            head.append(f"  {value_text(why.output, self._limit)}")
         return head
 
     def _answer(self, tree: Tree, why: AnswerWhy) -> None:
@@ -111,16 +109,14 @@ class Planter:
 
     def _call_line(self, run: str, call: Call) -> Text:
         outcome, style = OUTCOMES[call.outcome]
-        told = "" if call.outcome == "open" else f": {said(call.text, self._limit)}"
+        told = "" if call.outcome == "open" else f": {said_text(call.text, self._limit)}"
         line = Text.assemble(f"{clean(run)}/{call.action} {self._call_text(call)}  ", (outcome, style), told)
         for part in leave(call):
             line.append(f"  {part}", "dim")
         return line
 
     def _call_text(self, call: Call) -> str:
-        return (
-            f"{clean(call.tool)}({ERASED_TEXT})" if call.erased else call_text(call.tool, call.arguments, self._limit)
-        )
+        return call_text(call.tool, ERASED if call.erased else call.arguments, self._limit)
 
     # ---- model calls
 
@@ -133,7 +129,7 @@ class Planter:
             branch = tree.add(styled(f"asked for by the model's reply {model.index}"))
         else:
             branch = tree.add(styled(f"the last model call, {model.index}"))
-        if why is not None and why.asked is not None:
+        if why is not None and isinstance(why.asked, AskedCall):
             asked = f"{clean(why.asked.name)}({self._raw(why.asked.arguments)})"
             branch.add(styled(f"as the model wrote it: {asked}", STYLES["model"]))
         narrator = Narrator(self._limit)
@@ -157,7 +153,8 @@ class Planter:
         if isinstance(model, str):
             settings = f", {value_text(request.settings, self._limit)}" if request.settings else ""
             branch.add(styled(f"model {clean(model)}{settings}", "dim"))
-        messages = branch.add(styled(f"the model saw {count(len(request.messages), 'message')}"))
+        told = "what can be read here" if request.erased else count(len(request.messages), "message")
+        messages = branch.add(styled(f"the model saw {told}"))
         if not request.exact:
             messages.add(styled("the schema in the instructions is shown in normal form, not to the letter", "yellow"))
         self._seen(messages, request.messages)
@@ -176,7 +173,7 @@ class Planter:
                 continue
             branch = tree.add(self._seen_line(seen))
             if seen.original is not None:
-                branch.add(self._message("the record has in its place", seen.original))
+                branch.add(self._message("the record has in its place", seen.original, erased=seen.erased))
 
     def _seen_line(self, seen: Seen) -> Text:
         what = ORIGINS[seen.origin]
@@ -184,21 +181,22 @@ class Planter:
             verb = "" if seen.original is None else ", replaced"
             what = f"{what}{verb} by hook {clean(seen.hook.hook)}, position {seen.hook.position}"
         if seen.message is None:
-            return styled(f"{what}: {ERASED_TEXT}", "yellow")
-        line = self._message(what, seen.message)
-        if seen.erased:
-            line.append(f" {ERASED_TEXT}", "yellow")
+            run = f" in run {clean(seen.run)}" if seen.origin == "history" else ""
+            return styled(f"{what}{run}: {ERASED_TEXT}", "yellow")
+        line = self._message(what, seen.message, erased=seen.erased)
         if seen.run:
             line.append(f"  {clean(seen.message.id)}", "dim")
         return line
 
     def _left_out(self, left: LeftOut) -> Text:
         by = "" if left.hook is None else f" by hook {clean(left.hook.hook)}, position {left.hook.position}"
-        return self._message(f"NOT shown to the model, dropped{by}", left.message, "yellow")
+        return self._message(f"NOT shown to the model, dropped{by}", left.message, "yellow", erased=left.erased)
 
-    def _message(self, what: str, message: Message, style: str = "") -> Text:
+    def _message(self, what: str, message: Message, style: str = "", *, erased: bool = False) -> Text:
         speaker = f"{message.role} {clean(message.name)}" if isinstance(message, ToolMessage) else message.role
         line = Text.assemble((f"{speaker} ", "bold"), (f"({what}) ", "dim"))
+        if erased:
+            return line.append(ERASED_TEXT, "yellow")
         parts = [self._text(text_of(message.content))] if message.content is not None else []
         if isinstance(message, AI):
             parts += [f"refuses: {self._text(message.refusal)}"] if message.refusal else []

@@ -11,11 +11,9 @@ from trouper.audit.definitions import Standing
 from trouper.audit.seen import Check
 from trouper.audit.trace import Call, Cost
 from trouper.cli.output import styled
-from trouper.narration.line import ERASED_TEXT
 from trouper.narration.spending import money
-from trouper.narration.text import clean, quoted, who
+from trouper.narration.text import clean, who
 from trouper.narration.when import when
-from trouper_journal import Erased
 
 OUTCOMES = {
     "open": ("not over", "yellow"),
@@ -42,6 +40,7 @@ DOCUMENTS: dict[Standing, tuple[str, str]] = {
 }
 ORIGINS = {
     "instructions": "instructions",
+    "history": "what was said before",
     "summary": "summary of what was dropped",
     "input": "what was asked",
     "reply": "reply",
@@ -77,11 +76,6 @@ def check_lines(check: Check) -> Iterable[Text]:
     if check.definition != "matches":
         told, style = DOCUMENTS[check.definition]
         yield styled(f"the definition that instructions and tools are shown from: {told}", style)
-
-
-def said(text: str | Erased, limit: int | None) -> str:
-    """What somebody said, in quotes."""
-    return ERASED_TEXT if isinstance(text, Erased) else quoted(text, limit)
 
 
 def leave(call: Call) -> Iterable[str]:

@@ -61,7 +61,8 @@ def _summary_failed(state: RunState, event: ev.SummaryFailed) -> RunState:
 
 
 def _compacted(state: RunState, event: ev.ContextCompacted) -> RunState:
-    text = known(event.summary, "")
+    # Where it was erased, the attempt that brought it still tells that there was one.
+    text = known(event.summary, "" if event.attempt else None)
     summary = None if text is None else Human(f"{state.run}/summary", wording.summary(text))
     done = Compaction("done", event.attempt, event.kept, event.dropped, event.count, summary)
     usage, budget = state.usage, state.budget

@@ -81,11 +81,13 @@ class Piece(Plain):
         ref: Where they stand.
         messages: The messages.
         lead: Whether they are the runtime's own words in the place of what came before, and not part of any run.
+        erased: Whether some of what was said in that run is gone.
     """
 
     ref: HistoryRef
     messages: tuple[Message, ...]
     lead: bool = False
+    erased: bool = False
 
 
 def segment_of(state: RunState) -> Segment:

@@ -8,16 +8,17 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
 from trouper.core.events import Principal
-from trouper.core.state import Action, RunState
+from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import status
 from trouper_journal import ERASED, Erased, Record, unpack_map
 
 Json: TypeAlias = Mapping[str, object]
+T = TypeVar("T")
 
 SECOND: Final = 1_000_000_000
 
@@ -86,42 +87,49 @@ def record_json(record: Record, event: object | None) -> dict[str, object]:
     }
 
 
-def principal_json(principal: Principal | None) -> Json | None:
+def principal_json(principal: Principal | Erased | None) -> object:
     """Who did something."""
-    return None if principal is None else fields(principal)
+    return plain(principal)
+
+
+def kept(state: RunState, value: T) -> T | Erased:
+    """What a run's fold holds of content: erased where there is nothing, because the fold has nothing in its place."""
+    return ERASED if state.erased and not value else value
 
 
 def action_json(state: RunState, action: Action) -> dict[str, object]:
     """A call that waits, was decided on or is in doubt."""
     decision = action.decision
+    approvals = [vote.by for vote in action.consent.votes if vote.decision == "approve"]
+    over = action.ok is not None or action.phase in {Phase.UNRESOLVED, Phase.RESOLVED}
     return {
         "action": f"{state.run}/{action.action}",
         "run": state.run,
         "agent": state.agent,
         "path": list(state.path),
         "tool": action.tool,
-        "arguments": plain(action.arguments),
+        "arguments": plain(kept(state, action.arguments)),
         "digest": action.digest.hex(),
         "effect": action.effect.value,
         "phase": action.phase.value,
         "attempt": action.attempt,
-        "requested_by": principal_json(state.by),
+        "requested_by": plain(kept(state, state.by)),
         "quorum": action.consent.asking.quorum,
-        "approved_by": [principal_json(vote.by) for vote in action.consent.votes if vote.decision == "approve"],
-        "eligible": plain(action.consent.eligible),
+        "approved_by": [plain(kept(state, by)) for by in approvals],
+        "eligible": plain(ERASED if action.consent.eligible is None else action.consent.eligible),
         "separation": action.consent.asking.separation,
         "policy": action.consent.grounds.policy,
         "rules": plain(action.consent.grounds.rules),
-        "why": action.consent.reason,
+        "why": plain(kept(state, action.consent.reason)),
         "expires_at": None if action.expires_at is None else moment(action.expires_at),
         "decision": None if decision is None else decision.decision,
-        "decided_by": None if decision is None else principal_json(decision.by),
-        "reason": None if decision is None else decision.reason,
-        "original_arguments": plain(action.original),
+        "decided_by": None if decision is None else plain(kept(state, decision.by)),
+        "reason": None if decision is None else plain(kept(state, decision.reason)),
+        "original_arguments": plain(action.original if decision is None else kept(state, action.original)),
         "verdict": action.verdict,
-        "settled_by": principal_json(action.settled_by),
-        "evidence": action.evidence,
-        "text": action.text,
+        "settled_by": None if action.verdict is None else plain(kept(state, action.settled_by)),
+        "evidence": None if action.verdict is None else plain(kept(state, action.evidence)),
+        "text": plain(kept(state, action.text)) if over else action.text,
     }
 
 
@@ -142,21 +150,24 @@ def _output_json(state: RunState) -> object:
 
 def state_json(state: RunState) -> dict[str, object]:
     """A run as it stands."""
+    pause = state.control.pause
     return {
         "run": state.run,
         "agent": state.agent,
         "path": list(state.path),
         "label": status(state).label,
-        "asked_by": principal_json(state.by),
+        "asked_by": plain(kept(state, state.by)),
         "output": _output_json(state),
         "failure": state.failure,
-        "message": state.failure_message or None,
+        "message": None if state.failure is None else plain(kept(state, state.failure_message or None)),
         "steps": state.steps,
-        "paused": None if state.control.pause is None else fields(state.control.pause),
+        "paused": None
+        if pause is None
+        else {each: plain(kept(state, getattr(pause, each))) for each in ("by", "reason")},
         "usage": fields(state.usage),
         "spent": fields(state.spent),
         "refused": None if state.budget.refused is None else fields(state.budget.refused),
-        "drift": plain(state.drift),
+        "drift": None if state.drift is None else plain(kept(state, state.drift)),
         "session": None if state.turn is None else state.turn.place.session,
         "awaiting": [action_json(state, action) for action in state.awaiting],
         "in_doubt": [action_json(state, action) for action in state.in_doubt],

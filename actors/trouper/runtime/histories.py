@@ -100,9 +100,9 @@ class Histories(Printable):
             segment = await self.segment(ref.run, ref.version)
             if whole and segment.erased:
                 raise ContentWithheld(f"the history of run {ref.run}", "it is sealed or was erased")
-            found.append(Piece(ref, stretch(segment, ref)))
+            found.append(Piece(ref, stretch(segment, ref), erased=segment.erased))
             if ref.whole and segment.lead is not None:
-                pending.append(Piece(ref, (segment.lead,), lead=True))
+                pending.append(Piece(ref, (segment.lead,), lead=True, erased=segment.erased))
             if ref.whole and segment.base is not None:
                 pending += segment.base.refs
             if len(found) > _LONGEST:
