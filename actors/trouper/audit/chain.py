@@ -106,6 +106,7 @@ class CallWhy(Plain):
             interruptions, receipts, doubts and who settled them.
         rules: The standing rules that let it run.
         binding: Whether the digest that approvals bind to is that of the call.
+        breach: What its plan contradicts in the definition or in the standing rules; None where nothing.
         told: What the model was told of it; None where it has not been told.
         told_erased: Whether what it was told was erased.
         model: The model call whose reply asked for it.
@@ -119,6 +120,7 @@ class CallWhy(Plain):
     facts: tuple[Entry, ...]
     rules: tuple[RuleWhy, ...]
     binding: Binding
+    breach: str | None
     told: Message | None
     model: ModelWhy
     origin: OriginWhy

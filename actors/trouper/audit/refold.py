@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from trouper.audit.elsewhere import Elsewhere, broken
+from trouper.audit.promises import Plan
 from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
 from trouper.core.definition import define
-from trouper.core.events import REGISTRY, DefinitionRecorded
+from trouper.core.events import REGISTRY, ActionPlanned, ActionReplanned, DefinitionRecorded
 from trouper.core.evolve import evolve
 from trouper.core.replay import difference, not_compared
 from trouper.core.rule_events import APPROVALS
@@ -18,7 +20,7 @@ from trouper.core.rules import Book, evolve_book
 from trouper.core.session import Standing
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, JournalError, UnknownEvent
-from trouper.runtime.histories import Histories
+from trouper.narration.plain import fields
 from trouper_journal import Archived, Erased, Journal, Record, RecordArchived
 from trouper_journal._sqlite_inline import open_inline
 from trouper_journal.archive import beside, is_archive, open_archive
@@ -79,12 +81,13 @@ async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterat
         yield await stack.enter_async_context(inline)
 
 
-async def refold(journal: Journal, stream: str, histories: Histories) -> StreamReplay:
+async def refold(journal: Journal, stream: str, elsewhere: Elsewhere) -> StreamReplay:
     """Fold a stream again, and compare what can be compared.
 
-    Of a run: whether today's rules take the recorded steps, and whether the history that it started from is what was
-    pinned. Of a definition: whether the document has its digest. Of other streams: whether their events can be read
-    and stand where they belong. A stream that was archived, and whose archive is not at hand, is left alone.
+    Of a run: whether today's rules take the recorded steps, whether its calls were planned as its definition has it,
+    and whether the history that it started from is what was pinned. Of a definition: whether the document has its
+    digest. Of other streams: whether their events can be read and stand where they belong. A stream that was archived,
+    and whose archive is not at hand, is left alone.
 
     Raises:
         StorageBusy, JournalBroken: The storage cannot be read; damage that it reports is a finding instead.
@@ -98,6 +101,8 @@ async def refold(journal: Journal, stream: str, histories: Histories) -> StreamR
             if fold.problem is not None:
                 break
             fold.version = record.version
+            if isinstance(fold, _RunFold) and fold.planned is not None and fold.difference is None:
+                fold.difference = await _promise(fold.planned, record, elsewhere)
     except JournalCorrupt as error:
         fold.problem = ReplayProblem("corrupt", stream, None, error.position, str(error))
     if isinstance(fold, _OtherFold):
@@ -105,7 +110,7 @@ async def refold(journal: Journal, stream: str, histories: Histories) -> StreamR
     problem, not_compared = fold.problem or fold.difference, fold.not_compared
     if problem is None:
         try:
-            problem = await _history(fold.state, histories)
+            problem = await _history(fold.state, elsewhere)
         except RecordArchived:
             not_compared = not_compared or "archived"
     return StreamReplay(stream, fold.version, problem, not_compared, facts_of(fold.state))
@@ -122,12 +127,14 @@ class _RunFold:
         self.problem: ReplayProblem | None = None
         self.difference: ReplayProblem | None = None
         self.not_compared: str | None = None
+        self.planned: tuple[RunState, Plan] | None = None
 
     def take(self, record: Record, event: object) -> ProblemKind | None:
         if self.difference is None and self.not_compared is None:
             found = difference(self.state, event)
             if found is not None:
                 self.difference = step_problem(record, found)
+        self.planned = (self.state, event) if isinstance(event, ActionPlanned | ActionReplanned) else None
         self.state = evolve(self.state, event)
         self.not_compared = not_compared(self.state)
         return None
@@ -199,10 +206,29 @@ def _take(journal: Journal, fold: _RunFold | _OtherFold, record: Record) -> Repl
     return None if kind is None else problem(kind, _SAYS[kind](record))
 
 
-async def _history(state: RunState, histories: Histories) -> ReplayProblem | None:
+async def _promise(planned: tuple[RunState, Plan], record: Record, elsewhere: Elsewhere) -> ReplayProblem | None:
+    """Whether a call was planned as the run's definition has it."""
+    state, plan = planned
+    found: str | None
+    try:
+        found = await broken(elsewhere, state, plan, record.position)
+    except JournalCorrupt:
+        return None  # what cannot be read is told where it stands
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- as above: the document may be made up, too
+        found = f"the definition cannot be held against it: {error!r}"
+    if found is None:
+        return None
+    message = f"version {record.version} plans the call {plan.action}: {found}"
+    recorded = {"type": record.type, "fields": fields(plan)}
+    return ReplayProblem("promise", record.stream, record.version, record.position, message, recorded=recorded)
+
+
+async def _history(state: RunState, elsewhere: Elsewhere) -> ReplayProblem | None:
     stream = f"{RUN}{state.run}"
     try:
-        message = await histories.difference(state)
+        message = await elsewhere.histories.difference(state)
     except RecordArchived:
         raise
     except (UnknownEvent, JournalCorrupt) as error:

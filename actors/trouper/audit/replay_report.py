@@ -14,7 +14,7 @@ from trouper.core.steps import Step
 from trouper.narration.plain import fields, plain
 from trouper_journal import Plain, Record
 
-ProblemKind: TypeAlias = Literal["step", "history", "unknown", "corrupt", "fold", "definition"]
+ProblemKind: TypeAlias = Literal["step", "history", "unknown", "corrupt", "fold", "definition", "promise"]
 
 MEANINGS: Final[Mapping[ProblemKind, str]] = {
     "step": "the rules would not have taken a recorded step",
@@ -23,6 +23,7 @@ MEANINGS: Final[Mapping[ProblemKind, str]] = {
     "corrupt": "stored bytes do not form an event, or a version is missing",
     "fold": "the events cannot be folded: they cannot have been written in this order",
     "definition": "a definition document does not have the digest that its stream is named by",
+    "promise": "a call was planned otherwise than the run's definition has it: nobody was to approve it, for example",
 }
 """What each kind of problem means."""
 

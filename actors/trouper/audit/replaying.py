@@ -17,11 +17,11 @@ import attrs
 import trio
 from attrs import define, field
 
+from trouper.audit.elsewhere import Elsewhere
 from trouper.audit.refold import RUN, Files, open_beside, refold
 from trouper.audit.replay_report import StreamReplay, from_plain
 from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
-from trouper.runtime.histories import Histories
 from trouper_journal import Journal
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 from trouper_journal._workers import Lots, cores, spread
@@ -163,10 +163,10 @@ async def _one(stream: str) -> AsyncGenerator[Sequence[str], None]:
 
 async def _here(files: Files, lots: Lots, keys: KeyStore | None) -> AsyncGenerator[StreamReplay, None]:
     async with aclosing(lots), open_beside(files, keys) as journal:
-        histories = Histories(journal)
+        elsewhere = Elsewhere(journal)
         async for lot in lots:
             for stream in lot:
-                yield await refold(journal, stream, histories)
+                yield await refold(journal, stream, elsewhere)
                 await trio.lowlevel.checkpoint()
 
 

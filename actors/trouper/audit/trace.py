@@ -11,6 +11,7 @@ from trouper.audit.entries import Call as Call
 from trouper.audit.entries import Cost as Cost
 from trouper.audit.entries import Entry as Entry
 from trouper.audit.entries import read_entry as read_entry
+from trouper.audit.promises import Plan
 from trouper.audit.seen import HookOp, Sent
 from trouper.core import events as ev
 from trouper.core.effect_of import without_effect
@@ -49,6 +50,7 @@ class Trace:
         summaries: The requests for a summary of the history, each with the run behind it.
         gone: Ids of its messages of which something was erased; and `FAILURE` or `NAMED`, where that was.
         ops: What hooks did to the messages that the model is shown.
+        plans: Plans of the calls in focus, each with the run before it and its position.
     """
 
     run: str
@@ -67,6 +69,7 @@ class Trace:
     summaries: list[tuple[Entry, RunState]] = field(factory=list)
     gone: set[str] = field(factory=set)
     ops: tuple[HookOp, ...] = ()
+    plans: list[tuple[RunState, Plan, int]] = field(factory=list)
     _current: int = -1
 
     @property
@@ -112,6 +115,7 @@ class Trace:
             self._current = index
             self.about_call.clear()
             self.sent.clear()
+            self.plans.clear()
         return index == self._current
 
     def _note_request(self, entry: Entry, event: object) -> None:
@@ -138,6 +142,8 @@ class Trace:
         index = _index_of(event)
         if index is not None and self._looks_at(index):
             self.about_call.append(entry)
+            if isinstance(event, ev.ActionPlanned | ev.ActionReplanned):
+                self.plans.append((self.state, event, entry.record.position))
 
     # ---- calls
 

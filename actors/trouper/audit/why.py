@@ -15,6 +15,7 @@ from trouper.audit.chain import Binding, ModelWhy, OriginWhy, RuleWhy
 from trouper.audit.chain import CallWhy as CallWhy
 from trouper.audit.chain import SpendWhy as SpendWhy
 from trouper.audit.definitions import read_document
+from trouper.audit.elsewhere import Elsewhere, broken
 from trouper.audit.seen import Past, Request, Sent, rebuild
 from trouper.audit.summaries import summary_of
 from trouper.audit.trace import Call, Entry, Trace, read_entry, read_trace
@@ -47,11 +48,11 @@ class Explainer(Printable):
 
     journal: Journal
     levels: int = ALL_LEVELS
-    _histories: Histories = field(init=False)
+    _elsewhere: Elsewhere = field(init=False)
 
-    @_histories.default
-    def _read_histories(self) -> Histories:
-        return Histories(self.journal)
+    @_elsewhere.default
+    def _begin(self) -> Elsewhere:
+        return Elsewhere(self.journal)
 
     async def call(self, action: str) -> CallWhy:
         """Why a call was made, or was not.
@@ -121,12 +122,20 @@ class Explainer(Printable):
             facts=facts,
             rules=tuple([await self._rule(rule) for rule in call.rules]),
             binding=_binding(trace.state, facts, call.void),
+            breach=await self._breach(trace, name),
             told=_told(trace.state, name),
             model=model,
             origin=await self._origin(trace, last, up=up),
             child=await self._below(call.child, levels) if below else None,
             told_erased=f"{run}/{name}" in trace.gone,
         )
+
+    async def _breach(self, trace: Trace, name: str) -> str | None:
+        for state, plan, position in trace.plans:
+            found = await broken(self._elsewhere, state, plan, position) if plan.action == name else None
+            if found is not None:
+                return found
+        return None
 
     async def _below(self, run: str, levels: int) -> AnswerWhy | None:
         try:
@@ -159,7 +168,7 @@ class Explainer(Printable):
 
     async def _request(self, sent: Sent, trace: Trace) -> Request:
         document = await read_document(self.journal, sent.state.definition)
-        return rebuild(sent, await past_of(self._histories, sent.state), document, trace.gone)
+        return rebuild(sent, await past_of(self._elsewhere.histories, sent.state), document, trace.gone)
 
     # ---- answers
 
@@ -222,7 +231,7 @@ class Explainer(Printable):
             document=await read_document(self.journal, started.definition if started is not None else ""),
             summaries=tuple(
                 [
-                    await summary_of(self._histories, entry, entry.event, state)
+                    await summary_of(self._elsewhere.histories, entry, entry.event, state)
                     for entry, state in trace.summaries
                     if isinstance(entry.event, ev.SummaryRequested)
                 ]
@@ -279,7 +288,8 @@ def sound(why: CallWhy | AnswerWhy) -> bool:
     requests = requests and all(summary.digest != "differs" for summary in why.origin.summaries)
     caller = why.origin.caller is None or sound(why.origin.caller)
     if isinstance(why, CallWhy):
-        return requests and caller and why.binding != "differs" and (why.child is None or sound(why.child))
+        own = why.binding != "differs" and why.breach is None
+        return requests and caller and own and (why.child is None or sound(why.child))
     return requests and caller and all(sound(child) for child in why.children)
 
 

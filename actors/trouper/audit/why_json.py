@@ -180,6 +180,7 @@ def call_json(why: CallWhy) -> JsonObject:
         "run": why.run,
         "asked": plain(why.asked),
         "binding": why.binding,
+        "breach": why.breach,
         "told": message_json(why.told, erased=why.told_erased),
         "facts": _entries(why.facts),
         "standing_rules": [_rule_json(rule) for rule in why.rules],

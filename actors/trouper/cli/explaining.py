@@ -33,7 +33,8 @@ def why(output: Output, /, journal: Path, what: str, *, spend: bool, full: bool,
     """Explain a call (RUN/1.0), or the answer of a run.
 
     Shows what happened and who allowed it, the reply that asked for it, the very messages that the model saw (their
-    digest computed anew and held against the record), and what started the run. Exit code 1 if a digest differs.
+    digest computed anew and held against the record), and what started the run. Exit code 1 if a digest differs, or
+    a call was planned otherwise than its definition has it.
     """
     if spend and is_call(what):
         raise UsageError(f"--spend explains what a run has spent, and {what} is a call")

@@ -62,6 +62,8 @@ class Planter:
         )
         self._entries(tree, "what happened", why.facts, why.call.void)
         allowed = tree.add(styled(*BINDINGS[why.binding]))
+        if why.breach is not None:
+            allowed.add(styled(f"NOT as the definition has it: {clean(why.breach)}", "bold red"))
         for rule in why.rules:
             self._rule(allowed, rule)
         if why.told is not None:
