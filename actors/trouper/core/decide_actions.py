@@ -92,8 +92,10 @@ def _after_interruption(action: Action) -> Step:
     if action.cause == "not_begun":
         return again
     if action.cause == "restored":
-        # It may have ended, been made again or been settled in the records that are gone: only a person can tell.
-        return doubt
+        # It may have ended, been made again or been settled in the records that are gone. That its effect is there is
+        # evidence; that it is not, is none that nobody has undone or refused it: a person says what becomes of it.
+        ask = action.effect is Effect.QUERYABLE_WRITE and action.query is None
+        return QueryAction(name, attempt) if ask else doubt
     if action.cause in {"transient", "tool_error"} and (spent or action.cause == "tool_error"):
         # What this attempt says of itself is no word on an earlier one that was cut off.
         return doubt if action.doubted else failed

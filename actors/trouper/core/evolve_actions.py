@@ -185,6 +185,7 @@ def _interrupted(state: RunState, event: ev.ActionInterrupted) -> RunState:
             action,
             phase=Phase.INTERRUPTED,
             cause=event.cause,
+            query=None,
             retry_at=event.retry_at,
             losses=action.losses + (1 if free else 0),
             doubted=action.doubted or (cut_off and action.effect is not Effect.READ_ONLY),
