@@ -22,6 +22,7 @@ Kind: TypeAlias = Literal[
     "checkpoint",
     "split",
     "witness",
+    "rolled_back",
 ]
 
 Grade: TypeAlias = Literal["self-consistent", "inconsistent", "matches checkpoint", "witnessed"]

@@ -109,8 +109,9 @@ async def compare_head(journal: Journal) -> Comparison:
     """
     if journal.path is None:
         raise ValueError("a journal that is not in a file has no side file")
-    now = await head_of(journal)
+    # In this order: beside a driver that writes both meanwhile, the journal is never behind what is read of it here.
     data = await trio.to_thread.run_sync(_read, head_path(journal.path))
+    now = await head_of(journal)
     if data is None:
         return Comparison("missing", now)
     before = decode_head(data)

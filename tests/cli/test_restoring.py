@@ -22,6 +22,45 @@ def greet(path: Path) -> None:
     trio.run(main)
 
 
+def told_elsewhere(path: Path) -> tuple[object, object]:
+    """What `verify` says of the file beside a journal, and how bad that is by `doctor`."""
+    verified, examined = called("verify", path, "--json"), called("doctor", path, "--json")
+    side_file, findings = one_object(verified.stdout)["side_file"], one_object(examined.stdout)["findings"]
+    assert isinstance(side_file, dict)
+    assert isinstance(findings, list)
+    severity = next((finding["severity"] for finding in findings if finding["check"] == "copy"), None)
+    kinds = {problem["kind"] for problem in objects(verified.stdout)[0]["problems"]}  # type: ignore[attr-defined]
+    assert (verified.returncode == 1) == (examined.returncode == 1) == (severity == "bad") == ("rolled_back" in kinds)
+    return side_file["state"], severity
+
+
+def test_verify_and_doctor_look_at_the_file_beside_the_journal(tmp_path: Path) -> None:
+    path, side = tmp_path / "desk.db", tmp_path / "desk.db.head"
+    greet(path)
+    assert told_elsewhere(path) == ("matches", None)
+    whole = side.read_text()
+    side.write_text(whole.replace('"size"', '"sizes"'))
+    assert told_elsewhere(path) == ("damaged", "warn")
+    assert "cannot be read" in called("verify", path).stderr
+    greet(tmp_path / "other.db")
+    shutil.copy(tmp_path / "other.db.head", side)
+    assert told_elsewhere(path) == ("foreign", "warn")
+    side.unlink()
+    assert told_elsewhere(path) == ("missing", None)
+    assert called("verify", path).stderr == ""
+
+
+def test_records_that_stand_in_the_log_alone_are_missed_where_a_copy_lacks_it(tmp_path: Path) -> None:
+    path, taken = tmp_path / "desk.db", tmp_path / "evidence" / "desk.db"
+    greet(path)
+    taken.parent.mkdir()
+    shutil.copy(path, taken)
+    greet(path)
+    shutil.copy(f"{path}.head", f"{taken}.head")
+    done = called("verify", taken)
+    assert (done.returncode, "and not as it was left" in done.stdout) == (1, True)
+
+
 def test_an_older_copy_is_told_and_accepted(tmp_path: Path) -> None:
     path, copy = tmp_path / "desk.db", tmp_path / "copy.db"
     greet(path)
@@ -38,8 +77,11 @@ def test_an_older_copy_is_told_and_accepted(tmp_path: Path) -> None:
     assert found.returncode == 1
     assert (one_object(found.stdout)["state"], one_object(found.stdout)["accepted"]) == ("rolled_back", False)
     assert called("restore", path, "--accept").returncode == 2
+    assert told_elsewhere(path) == ("rolled_back", "bad")
     assert "accepted" in ok_called("restore", path, "--accept", "--as", "maria", "--reason", "the disk died")
     assert one_object(ok_called("restore", path, "--json"))["accepted"] is True
+    assert told_elsewhere(path) == ("rolled_back", "note")
+    assert "that was accepted" in called("verify", path).stderr
     told = [line for line in objects(ok_called("tail", path, "--no-follow", "--json")) if "data" in line]
     assert [line["type"] for line in told if line["stream"] == "system/restores"] == ["journal.restored"]
     greet(path)

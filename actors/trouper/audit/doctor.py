@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
+from trouper.audit.copies import standing_or_none
 from trouper.audit.findings import Finding, Findings
 from trouper.audit.record_checkup import RecordCheckup
 from trouper.audit.run_checkup import Patience, RunCheckup
@@ -20,7 +21,7 @@ from trouper_journal.checkup import FileHealth, check_file, stored_values
 Progress = Callable[[str, int, int], None]
 
 CHECKS: Final = (
-    "file", "log", "integrity", "guards", "records", "events", "clock", "secrets", "values", "tools",
+    "file", "log", "copy", "integrity", "guards", "records", "events", "clock", "secrets", "values", "tools",
     "runs", "approvals", "doubts", "drift",
 )  # fmt: skip
 """What is examined, in this order."""
@@ -81,6 +82,7 @@ async def examine(
     told: Progress = progress or (lambda _what, _done, _total: None)
     findings = Findings()
     _judge_file(await check_file(journal), driven, findings)
+    await _judge_copy(journal, findings)
     verification = await journal.verify(lambda done, total: told("verifying", done, total))
     for problem in verification.problems:
         findings.add(
@@ -159,6 +161,22 @@ def _judge_file(health: FileHealth, driven: bool | None, findings: Findings) -> 
                 "somebody has changed it with another program: compare the journal with a backup",
             )
         )  # fmt: skip
+
+
+async def _judge_copy(journal: Journal, findings: Findings) -> None:
+    stands = await standing_or_none(journal)
+    if stands is None or stands.found.state in ("matches", "missing"):
+        return
+    if stands.bad:
+        advice = "put a newer copy in its place if there is one; else accept it: `trouper restore --accept`"
+        findings.add(Finding("copy", "bad", stands.text, advice))
+    elif stands.accepted is not None:
+        advice = "nothing: what was under way in it becomes unknown, and its runs go on, when a runtime opens it"
+        message = f"{stands.text}; that was accepted"
+        findings.add(Finding("copy", "note", message, advice, position=stands.accepted))
+    else:
+        advice = "nothing: a runtime that opens the journal keeps that file aside, and writes a new one"
+        findings.add(Finding("copy", "warn", stands.text, advice))
 
 
 async def _judge_records(journal: Journal, records: RecordCheckup, findings: Findings, told: Progress) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trouper.audit.copies import Standing, standing
 from trouper.cli.changing import AS
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
@@ -13,18 +14,9 @@ from trouper.cli.journals import driven, opened, opened_to_read, person
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core.events import Principal
-from trouper.narration.text import clean, count
+from trouper.narration.text import clean
+from trouper.runtime.restoring import accept
 from trouper_journal import Journal
-
-_SAID = {
-    "matches": ("the journal is as it was left", "green"),
-    "missing": (
-        "there is no file beside the journal that says how it was left: an old copy would not be noticed",
-        "yellow",
-    ),
-    "damaged": ("the file beside the journal cannot be read: an old copy would not be noticed", "yellow"),
-    "foreign": ("the file beside the journal is of another journal: an old copy would not be noticed", "yellow"),
-}
 
 
 @command
@@ -51,42 +43,30 @@ def restore(output: Output, /, journal: Path, *, accept: bool, name: str | None,
 
 
 async def _restore(output: Output, path: Path, journal: Journal, accepting: tuple[Principal, str] | None) -> Exit:
-    from trouper.runtime.restoring import accept, restored
-    from trouper_journal.rollback import compare_head
-
-    found = await compare_head(journal)
-    lost = found.before if found.state == "rolled_back" else None
-    accepted = lost is not None and await restored(journal, lost) is not None
+    stands = await standing(journal)
     if accepting is not None:
         by, reason = accepting
-        if lost is None:
-            raise ConflictError(f"nothing to accept: {_SAID[found.state][0]}; nothing was changed")
-        await accept(journal, found, by=by, reason=reason)
-        accepted = True
+        if stands.found.state != "rolled_back":
+            raise ConflictError(f"nothing to accept: {stands.text}; nothing was changed")
+        if await accept(journal, stands.found, by=by, reason=reason):
+            stands = Standing(stands.found, await journal.position())
     if output.as_json:
-        output.json(
-            {
-                "state": found.state,
-                "accepted": accepted,
-                "records": found.now.size,
-                "root": found.now.root,
-                "known_records": None if found.before is None else found.before.size,
-                "known_root": None if found.before is None else found.before.root,
-                "driven": driven(path),
-            }
-        )
-    elif lost is None:
-        text, colour = _SAID[found.state]
-        output.result(styled(text, colour))
+        now = stands.found.now
+        output.json({**stands.to_json(), "records": now.size, "root": now.root, "driven": driven(path)})
     else:
-        had = (
-            f"it had {count(lost.size, 'record')} when it was last left (root {lost.root}), and has {found.now.size:,}"
-        )
-        output.result(styled(f"an older copy stands in the journal's place, or its records were changed: {had}", "red"))
-        if accepted:
-            output.result(styled("that is accepted: writes that were under way in it count as unknown", "green"))
-            if driven(path) is False:
-                output.note(styled("no process drives this journal: its runs go on when a runtime opens it", "yellow"))
-        else:
-            output.note(styled(f"its runs are parked until `trouper restore {clean(str(path))} --accept`", "yellow"))
-    return Exit.BAD if lost is not None and not accepted else Exit.OK
+        _print(output, path, stands)
+    return Exit.BAD if stands.bad else Exit.OK
+
+
+def _print(output: Output, path: Path, stands: Standing) -> None:
+    state = stands.found.state
+    if state != "rolled_back":
+        output.result(styled(stands.text, "green" if state == "matches" else "yellow"))
+        return
+    output.result(styled(stands.text, "red"))
+    if stands.bad:
+        output.note(styled(f"its runs are parked until `trouper restore {clean(str(path))} --accept`", "yellow"))
+        return
+    output.result(styled("that is accepted: writes that were under way in it count as unknown", "green"))
+    if driven(path) is False:
+        output.note(styled("no process drives this journal: its runs go on when a runtime opens it", "yellow"))

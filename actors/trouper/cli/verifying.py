@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import click
 
+from trouper.audit.copies import Standing, standing_or_none
 from trouper.cli.archiving import verify_archive
 from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import Exit, UsageError
@@ -74,19 +75,28 @@ def verify(
                     found = await verify_archive(journal, signed, told, quorum=quorum or 1)
                 else:
                     found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
-        found = _judged(found, refused, quorum, at_least)
+            stands = None if is_archive(journal) else await standing_or_none(opened_journal)
+        found = _judged(found, refused, quorum, at_least, stands)
         if output.as_json:
-            output.json(_verification_json(found))
+            output.json(_verification_json(found, stands))
         else:
-            _print_verification(output, found)
+            _print_verification(output, found, stands)
         return Exit.OK if found.ok else Exit.BAD
 
     return run_async(main)
 
 
-def _judged(found: Verification, refused: Sequence[str], quorum: int | None, at_least: int | None) -> Verification:
-    """What was found, and what is wrong with the checkpoints themselves, whatever the journal is."""
+def _judged(
+    found: Verification,
+    refused: Sequence[str],
+    quorum: int | None,
+    at_least: int | None,
+    stands: Standing | None,
+) -> Verification:
+    """What was found, and what is wrong with the checkpoints themselves and by the file beside the journal."""
     problems = [Problem(None, None, "checkpoint", each) for each in refused]
+    if stands is not None and stands.bad:
+        problems.append(Problem(None, None, "rolled_back", stands.text))
     if found.ok and at_least is not None and found.signed < at_least:
         message = f"the last checkpoint is of {count(found.signed, 'record')}, not of {at_least:,}"
         problems.append(Problem(None, None, "checkpoint", message))
@@ -96,17 +106,18 @@ def _judged(found: Verification, refused: Sequence[str], quorum: int | None, at_
     return attrs.evolve(found, problems=(*problems, *found.problems), found=found.found + len(problems))
 
 
-def _verification_json(found: Verification) -> dict[str, object]:
+def _verification_json(found: Verification, stands: Standing | None) -> dict[str, object]:
     fields = attrs.asdict(found, recurse=False)
     return {
         **{name: plain(value) for name, value in fields.items() if name not in ("problems", "roots", "checkpoints")},
         "ok": found.ok,
         "problems": [attrs.asdict(problem) for problem in found.problems],
+        "side_file": None if stands is None else stands.to_json(),
         "checkpoints": [{**attrs.asdict(each), "witnesses": list(each.witnesses)} for each in found.checkpoints],
     }
 
 
-def _print_verification(output: Output, found: Verification) -> None:
+def _print_verification(output: Output, found: Verification, stands: Standing | None) -> None:
     for problem in found.problems:
         output.result(styled(_problem_text(problem), "red"))
     if found.found > len(found.problems):
@@ -122,7 +133,13 @@ def _print_verification(output: Output, found: Verification) -> None:
                 "yellow",
             )
         )
-    output.result(styled(f"{grade_text(found)}: {checked}", "bold green" if found.ok else "bold red"))
+    grade = grade_text(found)
+    if stands is not None and stands.bad:
+        grade += ", and not as it was left"
+    elif stands is not None and stands.found.state not in {"matches", "missing"}:
+        accepted = "" if stands.accepted is None else f"; that was accepted (position {stands.accepted:,})"
+        output.note(styled(f"{stands.text}{accepted}", "yellow"))
+    output.result(styled(f"{grade}: {checked}", "bold green" if found.ok else "bold red"))
     output.result(styled(grade_meaning(found)))
     if found.checkpoints:
         last = found.checkpoints[-1]
