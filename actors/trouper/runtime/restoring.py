@@ -131,9 +131,9 @@ class HeadKeeper:
             while True:
                 if desk.parked is None:
                     await self._write()
-                # Not by the runtime's clock: that is the one of the runs. Nothing that is recorded depends on this pace,
-                # and where somebody sets that clock, for a test or a simulation of a year, the file must neither stand
-                # still with it nor be written as often as it jumps.
+                # Not by the runtime's clock, which is that of the runs. Nothing that is recorded depends on this pace;
+                # where somebody sets that clock, for a test or for a simulation of a year, the file must neither
+                # stand still with it nor be written as often as it jumps.
                 await trio.sleep(_EVERY)
                 if not await _more(news):
                     return
