@@ -236,7 +236,9 @@ class Sealer:
             found = await self.keys.find(key_id)
             key = found if isinstance(found, Withheld) else _Key(found)
             # Only what was found after the stamp was taken is as new as the stamp says.
-            if stamp is not None and stamp == self._stamp:
+            # A key that is locked may be had a moment later, without any change to the file of keys.
+            locked = isinstance(found, Withheld) and found.reason == "locked"
+            if stamp is not None and stamp == self._stamp and not locked:
                 _keep(self._by_id, key_id, key)
         return key
 

@@ -97,6 +97,25 @@ def test_what_cannot_be_erased_is_said(sealed: tuple[Path, list[str], str]) -> N
     assert SECRET in ok_called("show", path, turns[0])
 
 
+def test_nothing_is_erased_by_the_beginning_of_an_id(sealed: tuple[Path, list[str], str]) -> None:
+    path, _, other = sealed
+    refused = called("erase", path, "--run", other[:-1], "--reason", "x")
+    assert refused.returncode == 2
+    assert f"say --run {other}" in complaint(refused)
+    assert SECRET in ok_called("show", path, other)
+
+
+def test_replay_does_not_say_that_it_compared_what_was_erased(sealed: tuple[Path, list[str], str]) -> None:
+    path, _, other = sealed
+    ok_called("erase", path, "--session", "s1", "--reason", "x")
+    told = ok_called("replay", path)
+    assert "the rules take the recorded steps; of 2 runs not all could be compared" in told
+    ok_called("erase", path, "--run", other, "--reason", "x")
+    told = ok_called("replay", path)
+    assert "none could be compared to its end" in told
+    assert "take the recorded steps" not in told
+
+
 def test_a_journal_that_was_never_sealed_has_nothing_to_erase(tmp_path: Path) -> None:
     path = tmp_path / "desk.db"
 
@@ -115,14 +134,17 @@ def test_a_journal_that_was_never_sealed_has_nothing_to_erase(tmp_path: Path) ->
 def test_what_is_archived_is_erased_and_counted_where_the_archive_is_given(
     sealed: tuple[Path, list[str], str], tmp_path: Path
 ) -> None:
-    path, turns, _ = sealed
+    path, turns, other = sealed
     archive = tmp_path / "old.archive"
     ok_called("archive", path, "--out", archive, "--session", "s1", "--as", "maria")
     assert SECRET in ok_called("show", path, turns[0], "--archive", archive)
     # Which runs the session had stands in what was archived.
     asked: list[str | Path] = ["erase", path, "--session", "s1", "--reason", "x"]
     assert archive.name in complaint(called(*asked))
+    elsewhere = one_object(ok_called("erase", path, "--run", other, "--reason", "x", "--json"))
+    assert (elsewhere["copies"], elsewhere["unread"]) == ([], 2)
     done = one_object(ok_called(*asked, "--archive", archive, "--json"))
+    assert done["unread"] == 0
     assert (done["runs"], done["archived"]) == (turns, 0)
     assert int(str(done["records"])) > 5
     assert SECRET not in called("show", path, turns[0], "--archive", archive).stdout

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Journals
 from tests.cli.program import AGENTS, objects, ok, ok_called, one_object, trouper
+
+from trouper.cli.output import Output
 
 OUTPUT = {"ticket": "INC-é", "days": 3}
 
@@ -40,3 +43,8 @@ def test_a_refusal_is_shown_as_one(journals: Journals, tmp_path: Path) -> None:
     done = trouper("run", f"{AGENTS}:refuser", "Do it", cwd=tmp_path)
     assert done.returncode == 1
     assert "the model refused to answer" in done.stderr.splitlines()[-1]
+
+
+def test_what_an_error_quotes_of_a_file_does_not_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().error("session/\x1b]0;mine now\x07\u202e is\nnot there")
+    assert capsys.readouterr().err == "trouper: session/\\x1b]0;mine now\\x07\\u202e is not there\n"

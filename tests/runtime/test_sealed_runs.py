@@ -280,6 +280,26 @@ async def test_an_erasure_that_was_cut_off_at_its_very_end_is_recorded_by_the_ne
         assert [type(each) for each in told] == [ErasureOrdered, ErasureCarriedOut]
 
 
+async def test_an_erasure_that_was_cut_off_is_recorded_though_there_is_another_key_by_now(tmp_path: Path) -> None:
+    run = await finished(tmp_path)
+
+    class CutOff(FileKeyStore):
+        async def destroy(self, key_ids: Sequence[str]) -> Sequence[str]:
+            await super().destroy(key_ids)
+            raise KeyStoreError("the power is gone")
+
+    async with Journal.open(tmp_path / "a.db", registry=REGISTRY, keys=CutOff(tmp_path / "a.keys")) as journal:
+        with pytest.raises(KeyStoreError):
+            await erase_run(journal, run, by=MARIA, reason=None)
+        await FileKeyStore(tmp_path / "a.keys").obtain(journal.id, f"run/{run}")
+    async with journal_of(tmp_path) as journal:
+        assert len((await erase_run(journal, run, by=MARIA, reason=None)).keys) == 1
+        told = [journal.registry.decode(record) async for record in journal.read("system/erasures")]
+        ordered = {key for each in told if isinstance(each, ErasureOrdered) for key in each.keys}
+        assert ordered == {key for each in told if isinstance(each, ErasureCarriedOut) for key in each.keys}
+        assert len(ordered) == 2
+
+
 async def test_what_was_written_in_plain_is_counted_and_stays(tmp_path: Path) -> None:
     async with Runtime.open(tmp_path / "a.db", agents()) as runtime:
         plain = await (await runtime.submit("talker", SECRET)).wait()

@@ -20,9 +20,9 @@ from trouper.runtime.erasing import Erasure, erase_run, erase_session
 @command
 @JOURNAL
 @click.option("--session", metavar="SESSION", help="Erase this session, with all of its runs.")
-@click.option("--run", "run_id", metavar="RUN", help="Erase this run, with all runs below it.")
+@click.option("--run", "run_id", metavar="RUN", help="Erase this run, with all runs below it; its whole id.")
 @AS
-@click.option("--reason", required=True, help="Why; it is recorded.")
+@click.option("--reason", required=True, help="Why; it is recorded, in plain for ever: name nobody.")
 def erase(
     output: Output, /, journal: Path, *, session: str | None, run_id: str | None, name: str | None, reason: str
 ) -> Exit:
@@ -42,6 +42,10 @@ def erase(
                 done = await erase_session(opened_journal, session, by=by, reason=reason)
             else:
                 found = await find_listed_run(opened_journal, run_id or "")
+                if found != run_id:
+                    raise UsageError(
+                        f"nothing is erased by the beginning of an id: say --run {found}, if that is meant"
+                    )
                 done = await erase_run(opened_journal, found, by=by, reason=reason)
         if output.as_json:
             output.json(fields(done))
@@ -67,6 +71,9 @@ def _print_erasure(output: Output, done: Erasure) -> None:
     if done.copies:
         runs = ", ".join(map(clean, done.copies))
         output.note(styled(f"runs that started from it may hold parts of it, and are content of their own: {runs}"))
+    if done.unread:
+        unread = f"{count(done.unread, 'run')} in archives could not be looked at, and may hold parts of it"
+        output.note(styled(f"{unread} (--archive FILE)", "yellow"))
 
 
 @command

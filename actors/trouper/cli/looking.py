@@ -22,6 +22,7 @@ from trouper.core.events import RunSubmitted
 from trouper.core.evolve import evolve
 from trouper.core.family import parent_of
 from trouper.core.state import RunState
+from trouper.core.status import MARKS
 from trouper.errors import UnknownRun
 from trouper.narration.line import Line, in_vain
 from trouper.narration.narrate import Narrator
@@ -142,7 +143,7 @@ def _row_json(row: _Row) -> dict[str, object]:
         "asked_at": moment(row.asked_at),
         "records": row.head.version,
         "position": row.head.position,
-        "wake_at": None if row.head.wake_at is None else moment(row.head.wake_at),
+        "wake_at": None if row.head.wake_at is None or row.head.wake_at in MARKS else moment(row.head.wake_at),
     }
 
 

@@ -16,6 +16,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from trouper.narration.text import clean
+
 _UNBOUNDED = 1_000_000
 """Width where nobody looks: lines are not wrapped for programs such as grep."""
 
@@ -98,8 +100,8 @@ class Output:
         self._out.out(text, highlight=False)
 
     def error(self, message: str) -> None:
-        """Print an error as one line."""
-        _print(self._err, (Text.assemble(("trouper: ", "bold red"), " ".join(message.split())),))
+        """Print an error as one line; what of it stands in a file does not write to a terminal."""
+        _print(self._err, (Text.assemble(("trouper: ", "bold red"), clean(" ".join(message.split()))),))
 
 
 def _console(stream: IO[str] | None) -> _Console:

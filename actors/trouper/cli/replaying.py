@@ -138,8 +138,16 @@ def _sum_up(output: Output, total: _Total) -> None:
         output.result(styled(f"the history of {count(total.history, 'run')} not compared: archived", "yellow"))
     differ = "1 differs" if total.differences == 1 else f"{total.differences} differ"
     checked = f"{count(total.runs, 'run')} with {count(total.events, 'event')} replayed"
-    result = "the rules take the recorded steps" if not total.differences else differ
-    output.result(styled(f"{checked}: {result}", "red" if total.differences else "green"))
+    left = total.erased + total.other_rules
+    if total.differences:
+        output.result(styled(f"{checked}: {differ}", "red"))
+    elif left < total.runs:
+        rest = f"; of {count(left, 'run')} not all could be compared" if left else ""
+        output.result(styled(f"{checked}: the rules take the recorded steps{rest}", "green"))
+    else:
+        output.result(
+            styled(f"{checked}: nothing contradicts the rules, and none could be compared to its end", "yellow")
+        )
 
 
 def _state_text(state: Mapping[str, object], limit: int | None) -> str:

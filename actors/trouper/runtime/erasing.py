@@ -35,6 +35,8 @@ class Erasure(Plain):
             be read any more either.
         copies: Runs elsewhere that start from what was erased, and may hold parts of it: forks, and runs that were
             given its history.
+        unread: How many runs elsewhere could not be looked at, because they are in an archive that is not at hand, or
+            damaged: they may be copies, too.
     """
 
     domain: str
@@ -44,6 +46,7 @@ class Erasure(Plain):
     plain: int
     archived: int
     copies: tuple[str, ...]
+    unread: int
 
 
 async def erase_run(journal: Journal, run: str, *, by: Principal, reason: str | None) -> Erasure:
@@ -106,10 +109,17 @@ async def _erase(
             )
         except VersionConflict:
             continue
-        if not keys:
-            await _complete(journal, domain)
+        # Also where the domain has got another key since an earlier erasure was cut off.
+        await _complete(journal, domain)
         return Erasure(
-            domain, tuple(found.runs), tuple(keys), found.records, found.plain, found.archived, tuple(found.copies)
+            domain,
+            tuple(found.runs),
+            tuple(keys),
+            found.records,
+            found.plain,
+            found.archived,
+            tuple(found.copies),
+            found.unread,
         )
 
 
@@ -149,6 +159,7 @@ class _Found:
     plain: int = 0
     archived: int = 0
     copies: list[str] = field(factory=list)
+    unread: int = 0
 
 
 async def _look(journal: Journal, domain: str, session: str | None, roots: list[str]) -> _Found:
@@ -225,6 +236,7 @@ async def _find_copies(journal: Journal, found: _Found, subject: str) -> None:
         if run in runs:
             continue
         first = await _submitted(journal, run)
+        found.unread += first is None
         if first is None or not _starts_from(first, runs):
             continue
         if (head.label or "?").partition("-")[0] not in _ENDED:
