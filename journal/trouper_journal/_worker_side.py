@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 import sys
 import threading
@@ -48,6 +49,13 @@ def lots() -> Iterator[list[str]]:
 
 
 def send(answer: object) -> None:
-    """Give an answer; an object with ``failed`` says why there will be no more."""
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-    sys.stdout.buffer.flush()
+    """Give an answer; an object with ``failed`` says why there will be no more.
+
+    Where whoever asked is gone, this process ends without a word.
+    """
+    try:
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Not by an exception: Python would flush the stream once more, and complain.
+        os._exit(1)
