@@ -158,6 +158,13 @@ def test_every_change_to_what_a_bundle_proves_is_found(
     assert problem is not None or _says_the_same(files[name], bytes(changed))
 
 
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\r", "\x1c", "\x85", "\u2028", ""])
+def test_a_checkpoint_ends_with_a_newline_and_nothing_else(files: dict[str, bytes], end: str) -> None:
+    note = files["checkpoint.txt"].decode()
+    assert note.endswith("\n")
+    assert found_in({**files, "checkpoint.txt": (note[:-1] + end).encode()}) is not None
+
+
 def _says_the_same(one: bytes, two: bytes) -> bool:
     """Whether two files differ only in white space between JSON's words, or in that between lines."""
     return [json.loads(line) for line in one.split(b"\n") if line] == [

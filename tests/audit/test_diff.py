@@ -170,7 +170,7 @@ def lines(*arguments: str | Path) -> Sequence[str]:
 def test_people_see_the_lines_of_a_diff(golden_runs: Path) -> None:
     shown = lines(golden_runs, asked(""))
     assert shown[0].startswith(f"- {asked('pay what is due')}  succeeded  agent payer, asked by maria")
-    assert "was forked from the other at its event 15; new writes there: block" in shown[2]
+    assert "as it stood after its event 15; new writes are refused" in shown[2]
     begin = shown.index("2 messages in common, from the first. Then:")
     assert shown[begin + 1 : begin + 5] == [
         '- tool search: "a note on balance"',

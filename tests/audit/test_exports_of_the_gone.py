@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ from typing import cast
 import attrs
 import pytest
 from jsonschema import Draft202012Validator
+from tests.audit.sealed_twin import write_sealed_twin
 from tests.journal.notes import REGISTRY as NOTES
 from tests.journal.notes import Note
 
@@ -29,7 +31,7 @@ from trouper.audit import (
 from trouper.errors import BundleError
 from trouper_journal import Domain, Journal, Write, leaf_digest
 from trouper_journal.archive import beside, move_to_archive, open_archive, write_archive
-from trouper_journal.sealing import KeyStore, MemoryKeyStore
+from trouper_journal.sealing import FileKeyStore, KeyStore, MemoryKeyStore
 
 RUN = "01KDVDQ4K08R1PCMZZ5184GMN6"
 DOMAIN = Domain("notes", bytes(32))
@@ -57,6 +59,23 @@ async def test_sealed_content_is_exported_to_whoever_has_the_keys(tmp_path: Path
     # Beside the stored bytes only what they say is shown: whoever checks them has no key.
     assert [line["content"] for line in await lines_of(path, keys, LineOptions(raw=True))] == [erased, erased]
     assert [line["content"] for line in await lines_of(path, keys, LineOptions(redact=True))] == [erased, erased]
+
+
+async def test_a_bundle_tells_nothing_of_what_is_sealed_though_the_keys_are_at_hand(
+    golden_runs: Path, tmp_path: Path
+) -> None:
+    """What was said is no evidence where its records hold it sealed, and once erased it must not live on there."""
+    twin = await write_sealed_twin(golden_runs, tmp_path / "twin.db")
+    pieces: list[str] = []
+    out = tmp_path / "sealed.zip"
+    async with Journal.open(twin, registry=REGISTRY, keys=FileKeyStore(f"{twin}.keys")) as journal:
+        await write_report(journal, Subject("run", RUN), pieces.append, ReportOptions(0))
+        with out.open("wb") as file:
+            await write_bundle(journal, Subject("run", RUN), file, BundleOptions(0))
+    assert "It rains on Mondays." in "".join(pieces)
+    with zipfile.ZipFile(out) as archive:
+        assert not any(b"It rains on Mondays." in archive.read(name) for name in archive.namelist())
+    assert verify_bundle.check(verify_bundle.read_files(out), None)["ok"] is True
 
 
 async def archive_run(path: Path, archive: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sqlite3
 from collections.abc import Mapping
@@ -10,15 +11,22 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.program import called, complaint, ok_called
 
 from trouper import REGISTRY, Agent, Human, Image, Principal, Runtime, tool
 from trouper.audit import ReportOptions, Subject, write_report
+from trouper.audit.chapters import Reading, read_chapters
 from trouper.audit.markup import el
+from trouper.audit.report_parts import result_block
+from trouper.audit.report_proof import proof_of
+from trouper.audit.report_spend import spend_table
+from trouper.audit.story import RunStory
+from trouper.audit.trace import read_trace
 from trouper.core.conversation import Part, Shown
+from trouper.core.state import RunState
 from trouper.narration.text import clean
 from trouper.testing import ScriptedModel, call
 from trouper_journal import Journal
@@ -64,7 +72,21 @@ _TAGS = frozenset(
     ]
 )
 _ATTRIBUTES = frozenset(
-    ["alt", "charset", "class", "colspan", "content", "href", "http-equiv", "id", "lang", "name", "src", "title"]
+    [
+        "alt",
+        "charset",
+        "class",
+        "colspan",
+        "content",
+        "data-head",
+        "href",
+        "http-equiv",
+        "id",
+        "lang",
+        "name",
+        "src",
+        "title",
+    ]
 )
 
 
@@ -234,16 +256,27 @@ async def test_runs_whose_content_is_gone_can_be_reported(golden_runs: Path) -> 
         parsed(await reported(golden_runs, Subject("run", run), redact=True))
 
 
-async def test_a_damaged_record_is_shown_as_such(golden_runs: Path) -> None:
-    database = sqlite3.connect(golden_runs)
+def damage(path: Path, statement: str) -> None:
+    database = sqlite3.connect(path)
     for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         database.execute(f"DROP TRIGGER {name}")
-    database.execute("UPDATE events SET recorded_at = recorded_at + 1 WHERE position = 4")
+    database.execute(statement)
     database.commit()
     database.close()
+
+
+async def test_a_damaged_record_is_shown_as_such(golden_runs: Path) -> None:
+    damage(golden_runs, "UPDATE events SET recorded_at = recorded_at + 1 WHERE position = 4")
     text = "".join(parsed(await reported(golden_runs, Subject("run", "01KDVDQ4K08R1PCMZZ5184GMN6"))).text)
-    assert "1 of 36 records are damaged." in text
+    assert "1 of 36 records here are damaged." in text
     assert "damaged: the stored bytes do not have the recorded digest" in text
+
+
+async def test_a_decision_in_a_run_that_cannot_be_folded_is_told_as_a_record_alone(golden_runs: Path) -> None:
+    """Which approvals counted is worked out by the fold: where that ends, so does what is said of them."""
+    damage(golden_runs, "UPDATE events SET facts = x'80' WHERE position = 444")
+    text = await told(golden_runs, "01KE0QS170Q6VV9WXMVFBXXTFJ")
+    assert text.count("not known whether it counted: approved by otto") == 2
 
 
 def _runs(path: Path) -> Mapping[str, str]:
@@ -260,6 +293,101 @@ def _runs(path: Path) -> Mapping[str, str]:
     return {run: re.match(r"[a-z]*", agent)[0] for run, agent in agents.items()}  # type: ignore[index]
 
 
+# ---- what it says is what the records say
+
+
+@pytest.mark.parametrize(
+    "text", ['{"amount": 1, "amount": 1000}', '{"x": 1e400}', '{"n": 1.10}', '["\\u0041"]', '{"a":1, "b":2}', "{ }"]
+)
+def test_a_result_is_shown_as_the_model_was_told_it(text: str) -> None:
+    """What JSON would read otherwise is left as it is: a name twice, a number that no program keeps, an escape."""
+    assert "".join(parsed(result_block(text)).text) == text
+
+
+def test_a_result_that_is_plain_json_is_laid_out() -> None:
+    text = json.dumps({"invoices": [{"number": f"R-{number}", "open": "1,240.00 EUR"} for number in range(5)]})
+    shown = "".join(parsed(result_block(text)).text)
+    assert shown.count("\n") > 5
+    assert json.loads(shown) == json.loads(text)
+
+
+async def test_by_whose_leave_names_those_whose_approval_counted(golden_runs: Path) -> None:
+    """An approval that lapsed with its request, or was given twice by one person, is nobody's leave any more."""
+    text = await told(golden_runs, "01KE0QS170Q6VV9WXMVFBXXTFJ")
+    leave = text.partition("By whose leave")[2].partition("Decisions by people")[0]
+    assert leave.count("approved by eva") == 1
+    assert "approved by otto" not in text
+    assert "lapsed, and did not count any more: approval by otto" in leave
+    text = await told(golden_runs, "01KE108130PHKTK0SJ25WR0B49")
+    leave = text.partition("By whose leave")[2].partition("Decisions by people")[0]
+    assert leave.count("approved by maria") == 1
+
+
+async def test_those_named_are_those_whom_the_fold_counts(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        for run in _runs(golden_runs):
+            trace = await read_trace(journal, run)
+            story = RunStory(run, RunState(run))
+            async for record in journal.read(f"run/{run}"):
+                story.hear(record, journal.registry.decode(record), None)
+            for name, call in story.calls.items():
+                approved = [vote.by for _, vote in call.votes if vote.decision == "approve"]
+                assert approved == list(trace.calls[name].approved_by), (run, name)
+
+
+async def test_the_rows_of_the_spend_table_add_up_to_what_the_run_spent(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        for run in _runs(golden_runs):
+            chapters = await read_chapters(journal, Subject("run", run), Reading())
+            story = chapters.runs[0]
+            assert story.state is not None
+            spent = story.state.own_spent
+            for name in ("input_tokens", "output_tokens", "cached_tokens", "assumed_tokens", "cost"):
+                assert sum(getattr(cost, name) or 0 for cost in story.costs) == getattr(spent, name), (run, name)
+            rows = re.findall(r"<tr[^>]*>(.*?)</tr>", spend_table([story], chapters.definitions))
+            tokens = [_number(row, "Tokens in") for row in rows[1:]]
+            assert sum(tokens) == (2 if len(tokens) > 1 else 1) * spent.input_tokens, run
+
+
+def _number(row: str, head: str) -> int:
+    found = re.search(rf'data-head="{head}"[^>]*>([\d,]+)<', row)
+    return 0 if found is None else int(found[1].replace(",", ""))
+
+
+async def test_what_it_starts_from_and_what_it_was_told_are_held_against_their_digests(golden_runs: Path) -> None:
+    text = await told(golden_runs, "01KE0W46B0BJA9K890PTPFDCYW")
+    assert "run 01KE0W2BR0EK83908FPP3FA5Y2 as it stood after its event 12" in text
+    assert "with the digest that was pinned" in text
+    assert "The document has the digest that its runs have pinned." in text
+
+
+async def test_green_is_for_what_was_signed(golden_runs: Path) -> None:
+    """Who looked at no signature, or tells of what came after it, must not look as if something were proven."""
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        found = await journal.verify()
+        chapters = await read_chapters(journal, Subject("run", "01KDVDQ4K08R1PCMZZ5184GMN6"), Reading())
+    signed = evolve(found, grade="matches checkpoint", signed=found.records)
+    for verification, style in (
+        (None, "doubt"),
+        (found, "doubt"),
+        (signed, "ok"),
+        (evolve(signed, signed=chapters.last), "ok"),
+        (evolve(signed, signed=chapters.last - 1), "doubt"),
+        (evolve(found, grade="inconsistent", found=1), "bad"),
+    ):
+        assert proof_of(chapters, verification).style == style, verification
+
+
+async def test_a_report_tells_of_nothing_behind_its_end(golden_runs: Path) -> None:
+    pieces: list[str] = []
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        subject = Subject("run", "01KDVDQ4K08R1PCMZZ5184GMN6")
+        assert await write_report(journal, subject, pieces.append, ReportOptions(0, upto=9)) == 8
+    text = " ".join("".join(parsed("\n".join(pieces)).text).split())
+    assert "At its last record the run is running." in text
+    assert "It rains on Mondays." not in text
+
+
 # ---- the command
 
 
@@ -271,7 +399,7 @@ def test_the_command_makes_one_file_that_stands_for_itself(golden_runs: Path, tm
     assert "Session cust-2" in "".join(page.text)
     assert golden_runs.read_bytes() == before
     unverified = ok_called("export", golden_runs, "--session", "cust-2", "--format", "html", "--no-verify")
-    assert "The whole journal was not verified for it." in unverified
+    assert "The whole journal was not verified for this report." in unverified
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 2), (["--run", "nobody"], 3), (["--session", "nobody"], 3)])

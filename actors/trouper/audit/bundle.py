@@ -108,7 +108,8 @@ async def write_bundle(
             for position, path in proofs.paths.items():
                 write(json.dumps({"position": position, "path": [each.hex() for each in path]}) + "\n")
         with writer.open("report.html") as write:
-            about = ReportOptions(options.made_at, options.verification, options.redact)
+            # It tells no more than what is proven beside it: not what is sealed there, nor what came meanwhile.
+            about = ReportOptions(options.made_at, options.verification, options.redact, sealed=False, upto=size)
             await write_report(journal, subject, lambda piece: write(piece + "\n"), about)
         _write_rest(writer, subject, options)
         manifest = _manifest(journal.id, subject, options, proofs, writer.digests)

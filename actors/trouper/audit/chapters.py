@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from trouper.audit.definitions import Document, document_of
 from trouper.audit.lines import damage_of
 from trouper.audit.story import LONGEST_LINE, RunStory, Told, told_of
 from trouper.audit.subjects import Subject, runs_of
@@ -16,9 +18,7 @@ from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
 from trouper.narration.narrate import Narrator
 from trouper.runtime.histories import Histories
-from trouper_journal import ERASED, Erased, Journal, Record, Value
-
-Document = Mapping[str, Value] | Erased
+from trouper_journal import Journal, Plain, Record
 
 
 @define(eq=False, repr=False)
@@ -32,6 +32,7 @@ class Chapters:
         rules: Standing rules that stood in for people, by id.
         own: The session's own records.
         records: How many records were read.
+        last: Position of the last of them.
         damaged: How many of them are damaged or unreadable.
     """
 
@@ -41,14 +42,29 @@ class Chapters:
     rules: dict[str, RuleAdded] = field(factory=dict)
     own: list[Told] = field(factory=list)
     records: int = 0
+    last: int = 0
     damaged: int = 0
+
+
+@frozen(slots=False, repr=False, eq=False)
+class Reading(Plain):
+    """How much of a journal is read for a report.
+
+    Attributes:
+        redact: Read content as if it had been erased.
+        sealed: Open what is sealed, as far as there are keys.
+        upto: Read no record behind this position; None for as far as the journal goes.
+    """
+
+    redact: bool = False
+    sealed: bool = True
+    upto: int | None = None
 
 
 async def read_chapters(
     journal: Journal,
     subject: Subject,
-    *,
-    redact: bool = False,
+    reading: Reading,
     progress: Callable[[int, int], None] | None = None,
 ) -> Chapters:
     """Read what a report tells; memory grows with the subject, because a report shows all of it.
@@ -56,7 +72,7 @@ async def read_chapters(
     Args:
         journal: The journal, opened with the registry of the runtime's events.
         subject: The run or session.
-        redact: Read content as if it had been erased.
+        reading: How much of it is read.
         progress: Called after each run with the runs read and their total.
 
     Raises:
@@ -64,7 +80,7 @@ async def read_chapters(
         StorageBusy, JournalCorrupt, JournalBroken: The storage cannot be read; a record that is damaged in itself is
             told as such.
     """
-    reader = _Reader(journal, Chapters(subject), redact, Histories(journal))
+    reader = _Reader(journal, Chapters(subject), reading, Histories(journal))
     names = await runs_of(journal, subject)
     for number, name in enumerate(names, 1):
         await reader.read_run(name)
@@ -80,53 +96,81 @@ async def read_chapters(
 class _Reader:
     journal: Journal
     chapters: Chapters
-    redact: bool
+    reading: Reading
     histories: Histories
 
-    def event(self, record: Record) -> tuple[object | None, str | None]:
-        """The event in a record, and what is wrong with it."""
-        self.chapters.records += 1
+    async def records(self, stream: str) -> AsyncGenerator[tuple[Record, object | None, str | None], None]:
+        """A stream's records, each with its event and what is wrong with it."""
+        async for record in self.journal.read(stream):
+            if self.reading.upto is None or record.position <= self.reading.upto:
+                yield record, *self._event(record)
+
+    def _event(self, record: Record) -> tuple[object | None, str | None]:
         damage = damage_of(self.journal.id, record)
         event: object | None = None
         try:
-            shown = evolve(record, key_id="withheld", opened=None) if self.redact and record.content else record
-            event = self.journal.registry.decode(shown)
+            event = self.journal.registry.decode(self._as_read(record))
         except UnknownEvent:
             pass  # which the line says
         except JournalCorrupt as error:
             damage = damage or str(error)
-        self.chapters.damaged += damage is not None
         return event, damage
+
+    def _as_read(self, record: Record) -> Record:
+        if self.reading.redact and record.content:
+            return evolve(record, key_id="withheld", opened=None)
+        return record if self.reading.sealed or record.key_id is None else evolve(record, opened=None)
+
+    def count(self, record: Record, damage: str | None) -> None:
+        """The report tells of a record."""
+        self.chapters.records += 1
+        self.chapters.last = max(self.chapters.last, record.position)
+        self.chapters.damaged += damage is not None
 
     async def read_run(self, name: str) -> None:
         story = RunStory(name, RunState(name))
-        async for record in self.journal.read(f"run/{name}"):
-            story.hear(record, *self.event(record))
-        if story.state is not None and not self.redact:
-            try:
-                story.before = await self.histories.before(story.state)
-            except (UnknownRun, UnknownEvent, JournalCorrupt):
-                story.before = ()
-        self.chapters.runs.append(story)
+        async with aclosing(self.records(f"run/{name}")) as records:
+            async for record, event, damage in records:
+                self.count(record, damage)
+                story.hear(record, event, damage)
+        if story.told:
+            await self._read_history(story)
+            self.chapters.runs.append(story)
+
+    async def _read_history(self, story: RunStory) -> None:
+        """What it started from. Keys that a journal has would open that, too, so that it is only said where it is."""
+        withheld = self.reading.redact or not (self.reading.sealed or self.journal.keys is None)
+        if story.state is None or withheld:
+            return
+        try:
+            story.before = await self.histories.before(story.state)
+            story.difference = await self.histories.difference(story.state)
+        except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
+            story.difference = str(error)
 
     async def read_session(self) -> None:
         if self.chapters.subject.kind == "session":
             narrator = Narrator(LONGEST_LINE)
-            async for record in self.journal.read(self.chapters.subject.stream):
-                self.chapters.own.append(told_of(narrator, record, *self.event(record)))
+            async with aclosing(self.records(self.chapters.subject.stream)) as records:
+                async for record, event, damage in records:
+                    self.count(record, damage)
+                    self.chapters.own.append(told_of(narrator, record, event, damage))
 
     async def read_definitions(self) -> None:
         for digest in dict.fromkeys(digest for run in self.chapters.runs for digest in run.definitions):
-            async for record in self.journal.read(stream_of(digest)):
-                event, _ = self.event(record)
-                if isinstance(event, DefinitionRecorded):
-                    self.chapters.definitions[digest] = ERASED if isinstance(event.document, Erased) else event.document
+            async with aclosing(self.records(stream_of(digest))) as records:
+                async for record, event, damage in records:
+                    self.count(record, damage)
+                    if isinstance(event, DefinitionRecorded):
+                        self.chapters.definitions[digest] = document_of(digest, event)
 
     async def read_rules(self) -> None:
         wanted = {rule for run in self.chapters.runs for call in run.calls.values() for rule in call.plan.grounds.rules}
         if not wanted:
             return
-        async for record in self.journal.read(APPROVALS):
-            event, _ = self.event(record)
-            if isinstance(event, RuleAdded) and event.rule in wanted:
-                self.chapters.rules[event.rule] = event
+        async with aclosing(self.records(APPROVALS)) as records:
+            async for record, event, damage in records:
+                if getattr(event, "rule", None) in wanted:
+                    self.count(record, damage)
+                if isinstance(event, RuleAdded) and event.rule in wanted:
+                    self.chapters.rules[event.rule] = event

@@ -9,6 +9,7 @@ from attrs import define, frozen
 
 from trouper.core import events as ev
 from trouper.core.effects import Effect
+from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper_journal import Erased, Journal, Plain, Record, Value
 
@@ -109,6 +110,35 @@ class Call:
     def index(self) -> int:
         """Number of the model call whose reply asked for it."""
         return int(self.action.partition(".")[0])
+
+
+def cost_of(entry: Entry, event: object, before: RunState) -> Cost | None:
+    """What a record says was spent, or may have been; None where it is about nothing of that.
+
+    Args:
+        entry: The record.
+        event: Its event.
+        before: The run as it stood before.
+    """
+    match event:
+        case ev.ModelResponded() if event.attempt > 0:
+            told = (event.input_tokens, event.output_tokens, event.cached_tokens or 0, event.assumed_tokens)
+            return Cost("reply", entry, event.index, event.model or "", *told, event.price, event.cost)
+        case ev.ModelLost():
+            held = before.budget.reserve
+            tokens, sum_held = (0, None) if held is None else (held.tokens, held.cost)
+            return Cost("lost", entry, event.index, assumed_tokens=tokens, cost=sum_held)
+        case ev.ModelFailed():
+            return Cost("failed", entry, event.index, cost=0)
+        case ev.HookApplied() if event.model_calls:
+            tokens_of = (event.input_tokens, event.output_tokens)
+            return Cost("hook", entry, None, "", *tokens_of, cost=None if event.unpriced else event.cost)
+        case ev.ContextCompacted() if event.attempt > 0:
+            tokens_told = (event.input_tokens, event.output_tokens)
+            return Cost("summary", entry, None, event.model or "", *tokens_told, cost=event.cost)
+        case ev.SummaryFailed() if event.reason != "error":
+            return Cost("lost", entry)
+    return None
 
 
 def read_entry(journal: Journal, record: Record) -> Entry:

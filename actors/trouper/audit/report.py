@@ -6,30 +6,33 @@ escaping), and prints well. Whatever models, tools and people wrote is text in i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from trouper.audit.chapters import Chapters, Document, read_chapters
+from trouper.audit.chapters import Chapters, Reading, read_chapters
+from trouper.audit.definitions import Document
 from trouper.audit.markup import Child, Markup, el, together
-from trouper.audit.report_calls import deeds_table
-from trouper.audit.report_parts import Within, anchor, facts, length, person, row, status_badge, table, when
+from trouper.audit.report_calls import calls_table, deeds_table
+from trouper.audit.report_definitions import definition
+from trouper.audit.report_parts import Within, anchor, facts, person, row, status_badge, table, when
+from trouper.audit.report_proof import proof_of, proof_section
 from trouper.audit.report_run import (
     asked_text,
     events_table,
     label,
     outcome_panels,
     request_panel,
+    run_facts,
     run_section,
-    spend_table,
+    run_title,
 )
+from trouper.audit.report_spend import spend_table
 from trouper.audit.report_style import STYLE
-from trouper.audit.story import RunStory, Told
+from trouper.audit.story import RunStory
 from trouper.audit.subjects import Subject
-from trouper.narration.plain import plain
-from trouper.narration.text import count
-from trouper_journal import Erased, Journal, Plain, Value, Verification
+from trouper.narration.line import ERASED_TEXT, PERHAPS_TEXT
+from trouper_journal import Journal, Plain, Verification
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 
@@ -42,11 +45,15 @@ class ReportOptions(Plain):
         made_at: When it was made, ns UTC.
         verification: What a check of the whole journal found; None where none was made.
         redact: Leave out what people, models and tools said, as if it had been erased.
+        sealed: Tell what is sealed, too, as far as the journal was opened with the keys.
+        upto: Tell of no record behind this position; None for as far as the journal goes.
     """
 
     made_at: int
     verification: Verification | None = None
     redact: bool = False
+    sealed: bool = True
+    upto: int | None = None
 
 
 async def write_report(
@@ -75,10 +82,17 @@ async def write_report(
         StorageBusy, JournalCorrupt, JournalBroken: The storage cannot be read. A record that is damaged in itself is
             shown as such.
     """
-    chapters = await read_chapters(journal, subject, redact=options.redact, progress=progress)
+    reading = Reading(options.redact, options.sealed, options.upto)
+    chapters = await read_chapters(journal, subject, reading, progress)
     for piece in report(chapters, options, journal.id):
-        write(piece.replace("[erased", "[withheld") if options.redact else piece)
+        write(_as_withheld(piece) if options.redact else piece)
     return chapters.records
+
+
+def _as_withheld(piece: str) -> str:
+    for text in (ERASED_TEXT, PERHAPS_TEXT):
+        piece = piece.replace(text, text.replace("erased", "withheld"))
+    return piece
 
 
 def report(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[str]:
@@ -98,99 +112,84 @@ def report(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Ite
 
 def _body(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[Markup]:
     runs = chapters.runs
-    within = Within(frozenset(run.run for run in runs), chapters.rules)
-    yield from _masthead(chapters, options, journal_id)
+    calls = (call.id for run in runs for call in run.calls.values())
+    within = Within(frozenset([*(run.run for run in runs), *calls]), chapters.rules)
+    yield from _masthead(chapters, options, journal_id, within)
+    yield el("h2", "Calls, and by whose leave", id="calls")
+    yield calls_table(runs, within)
     deeds = [(run, deed) for run in runs for deed in run.deeds]
     yield el("h2", "Decisions by people", id="people")
     if deeds:
-        yield deeds_table(sorted(deeds, key=lambda each: each[1].at), several=len(runs) > 1)
+        yield deeds_table(sorted(deeds, key=lambda each: each[1].at))
     else:
         yield el("p", "Nobody decided or changed anything beside asking.", class_="soft")
     yield el("h2", "Spend", id="spend")
-    yield spend_table(runs)
+    yield spend_table(runs, chapters.definitions)
     if chapters.own:
         yield el("h2", "The session's own events", id="session")
         yield events_table(chapters.own)
     for run in runs:
-        told = chapters.subject.kind == "run" and run is runs[0]
-        yield el("section", *run_section(run, within, outcome_told=told), class_="run")
+        yield el("section", *run_section(run, within, told=_leads(chapters, run)), class_="run")
     yield el("h2", "What the agents were told", id="definitions")
     for digest in dict.fromkeys(digest for run in runs for digest in run.definitions):
-        yield from _definition(digest, chapters.definitions.get(digest))
-    yield from _proof(chapters, options, journal_id)
+        yield from definition(digest, chapters.definitions.get(digest) or Document(digest, "missing"))
+    yield from proof_section(chapters, options.verification, journal_id)
     yield el(
         "footer", f"Made from the journal {journal_id.hex()} by Trouper, {when(options.made_at)}. All times are UTC."
     )
 
 
-def _masthead(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[Markup]:
-    first = chapters.runs[0] if chapters.runs else None
+def _leads(chapters: Chapters, run: RunStory) -> bool:
+    """Whether a run is what the report is about, so that its head tells of it."""
+    return chapters.subject.kind == "run" and run is chapters.runs[0]
+
+
+def _masthead(chapters: Chapters, options: ReportOptions, journal_id: bytes, within: Within) -> Iterator[Markup]:
     yield el("div", "Evidence report", class_="kicker")
+    first = chapters.runs[0] if chapters.runs else None
     if chapters.subject.kind == "session" or first is None:
-        yield el("h1", f"Session {chapters.subject.name}")
-        yield facts(_session_facts(chapters, options, journal_id))
+        yield el("h1", f"{chapters.subject.kind} {chapters.subject.name}".capitalize())
+        yield facts([*_session_facts(chapters), *_common_facts(chapters, options, journal_id)])
         yield _contents(chapters)
         if chapters.runs:
             yield _turns(chapters)
         return
-    agent = first.submitted.agent if first.submitted else "an agent"
-    yield el("h1", asked_text(first) or f"A run of {agent}", " ", status_badge(label(first)))
-    yield facts(_run_facts(chapters, first, options, journal_id))
+    yield el("h1", run_title(first), " ", status_badge(label(first)))
+    yield facts([*run_facts(first, within), *_common_facts(chapters, options, journal_id)])
     yield request_panel(first)
     yield from outcome_panels(first)
     yield _contents(chapters)
 
 
-def _run_facts(
-    chapters: Chapters, run: RunStory, options: ReportOptions, journal_id: bytes
-) -> Iterator[tuple[str, Child]]:
-    yield "Run", el("span", run.run, class_="mono")
-    if run.submitted is not None:
-        yield "Agent", run.submitted.agent
-        yield "Asked by", person(run.submitted.by)
-    last = run.told[-1].at
-    yield "Time", f"{when(run.told[0].at)} to {when(last)} ({length(run.told[0].at, last)})"
-    if len(chapters.runs) > 1:
-        yield "Sub-agents", count(len(chapters.runs) - 1, "run")
-    yield from _common_facts(chapters, options, journal_id)
-
-
-def _session_facts(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[tuple[str, Child]]:
-    yield "Session", el("span", chapters.subject.name, class_="mono")
+def _session_facts(chapters: Chapters) -> Iterator[tuple[str, Child]]:
     agents = dict.fromkeys(run.submitted.agent for run in chapters.runs if run.submitted is not None)
     yield "Agents", ", ".join(agents)
     yield "Runs", f"{len(chapters.runs):,}"
     if chapters.own:
         yield "Time", f"{when(chapters.own[0].at)} to {when(chapters.own[-1].at)}"
-    yield from _common_facts(chapters, options, journal_id)
 
 
 def _common_facts(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[tuple[str, Child]]:
+    proof = proof_of(chapters, options.verification)
     yield "Journal", el("span", journal_id.hex(), class_="mono")
-    yield "Proof", together(_proof_line(chapters, options), " ", el("a", "details", href="#proof"))
+    yield "Proof", together(el("span", proof.text, class_=proof.style), " ", el("a", "Details", href="#proof"))
     if options.redact:
-        yield "Withheld", "What people, models and tools said is left out of this report; it stands in the journal."
-
-
-def _proof_line(chapters: Chapters, options: ReportOptions) -> Markup:
-    found = options.verification
-    if chapters.damaged:
-        return el("span", f"{chapters.damaged:,} of {chapters.records:,} records are damaged.", class_="bad")
-    each = f"All {chapters.records:,} records in this report have their digests"
-    if found is None:
-        return el("span", f"{each}. The whole journal was not verified for it.", class_="doubt")
-    if not found.ok:
-        return el("span", f"{each}, but the journal is inconsistent: {found.found:,} problems.", class_="bad")
-    return el("span", f"{each}, and the journal is {found.grade}.", class_="ok")
+        yield (
+            "Withheld",
+            "What people, models and tools said is left out of this report, whether or not the journal holds it.",
+        )
 
 
 def _contents(chapters: Chapters) -> Markup:
-    links: list[tuple[str, str]] = [("people", "Decisions by people"), ("spend", "Spend")]
+    links = [("calls", "Calls, and by whose leave"), ("people", "Decisions by people"), ("spend", "Spend")]
     if chapters.own:
         links.append(("session", "The session's own events"))
     for run in chapters.runs:
-        agent = run.submitted.agent if run.submitted else "?"
-        links.append((anchor(run.run), f"Run of {agent}: {asked_text(run) or run.run}"))
+        if _leads(chapters, run):
+            links.append((anchor(run.run), "What happened"))
+            continue
+        about = asked_text(run)
+        links.append((anchor(run.run), f"{run_title(run)}: {about}" if about else f"{run_title(run)}, {run.run}"))
     links += [("definitions", "What the agents were told"), ("proof", "Proof")]
     items = [el("li", el("a", text, href=f"#{place}")) for place, text in links]
     return el("nav", el("div", "Contents", class_="kicker"), el("ol", items))
@@ -212,90 +211,3 @@ def _turns(chapters: Chapters) -> Markup:
             )
         )
     return table(("Turn", "Request", "Asked by", "When", "Status"), rows)
-
-
-# ---- definitions
-
-
-def _definition(digest: str, document: Document | None) -> Iterator[Markup]:
-    yield el("h3", "Definition ", el("span", digest, class_="mono small"), id=anchor(digest))
-    if document is None:
-        yield el("p", "Its document is not in the journal.", class_="bad")
-        return
-    if isinstance(document, Erased):
-        yield el("p", "[erased]", class_="dim")
-        return
-    contract, prose = _part(document, "contract"), _part(document, "prose")
-    model = _part(prose, "model")
-    yield facts(
-        [
-            ("Agent", _text(contract.get("name"))),
-            ("Model", ", ".join(_text(value) for value in model.values() if isinstance(value, str))),
-        ]
-    )
-    instructions = prose.get("instructions")
-    if instructions:
-        said = instructions if isinstance(instructions, str) else _text(instructions)
-        yield el("div", el("div", "Instructions", class_="kicker"), el("div", said, class_="text"), class_="panel")
-    tools, described = _part(contract, "tools"), _part(prose, "tools")
-    if tools:
-        yield table(
-            ("Tool", "What for", "Effect", "Approval"),
-            [_tool_row(name, _part(tools, name), _part(described, name)) for name in tools],
-        )
-    yield el("div", "The whole document", class_="kicker")
-    yield el("pre", json.dumps(plain(dict(document)), indent=1, ensure_ascii=False), class_="document")
-
-
-def _tool_row(name: str, tool: Mapping[str, Value], described: Mapping[str, Value]) -> Markup:
-    return row(
-        el("code", name),
-        _text(described.get("description")),
-        _text(tool.get("effect")).replace("_", " "),
-        _text(tool.get("gate")),
-    )
-
-
-def _part(document: Mapping[str, Value], key: str) -> Mapping[str, Value]:
-    found = document.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _text(value: Value) -> str:
-    return "" if value is None else value if isinstance(value, str) else str(value)
-
-
-# ---- proof
-
-
-def _proof(chapters: Chapters, options: ReportOptions, journal_id: bytes) -> Iterator[Markup]:
-    found = options.verification
-    yield el("h2", "Proof", id="proof")
-    yield el("p", _proof_line(chapters, options))
-    rows: list[tuple[str, Child]] = [("Journal", el("span", journal_id.hex(), class_="mono"))]
-    if found is not None:
-        rows += [
-            ("Grade", found.grade),
-            ("Records in the journal", f"{found.records:,}"),
-            ("Merkle root over them", el("span", found.root, class_="mono")),
-        ]
-    yield facts(rows)
-    if found is not None and found.problems:
-        items = [el("li", f"position {each.position}: {each.message}") for each in found.problems[:20]]
-        yield el("ul", items)
-    yield el(
-        "p",
-        "This page is for reading: whoever has it can edit it. What proves is the journal, or an evidence bundle made "
-        "from it. The leaves below are what those must give for the same positions (RFC 6962 leaf hashes; the page on "
-        "the journal's format tells how they are computed).",
-        class_="soft small",
-    )
-    leaves: list[Markup] = []
-    for run in chapters.runs:
-        leaves.append(el("tr", el("td", f"run/{run.run}", colspan="4"), class_="day"))
-        leaves += map(_leaf_row, run.told)
-    yield table(("Position", "Version", "Event", "Leaf"), leaves, class_="leaves")
-
-
-def _leaf_row(told: Told) -> Markup:
-    return row(str(told.position), str(told.version), told.type, el("td", told.leaf.hex(), class_="mono"))

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trouper.audit.markup import Child, Markup, el, together
 from trouper.audit.report_parts import (
+    Row,
     Within,
+    across,
     anchor,
     badge,
     clock,
@@ -37,10 +39,16 @@ _GATES: Mapping[str, str] = {
 }
 
 
+_NEVER_MADE: Mapping[str, str] = {"simulated": "simulated", "recorded": "from the record", "hook": "by a hook"}
+"""Calls that have a result although no tool was called."""
+
+
 def outcome(call: Call) -> tuple[str, str]:
     """How a call ended, in a word, and the style of that."""
     if call.settled is not None and (call.receipt is None or call.receipt.evidence == "person"):
         return f"settled: {call.settled.verdict}", "doubt"
+    if call.receipt is not None and call.plan.gate in _NEVER_MADE:
+        return _NEVER_MADE[call.plan.gate], "doubt"
     if call.receipt is not None:
         denied = any(vote.decision == "deny" for _, vote in call.votes) or call.denied is not None
         if call.receipt.outcome == "ok":
@@ -77,13 +85,13 @@ def card(call: Call, within: Within) -> Markup:
             shown += [el("div", f"Arguments as {name(vote.by)} changed them", class_="kicker")]
             shown += [value_block(vote.arguments)]
     shown += [el("div", "By whose leave", class_="kicker"), el("div", leave(call, within), class_="small")]
-    shown += [el("div", "What happened", class_="kicker"), el("ol", [_step(each, plan.action) for each in call.course])]
+    shown += [el("div", "What happened", class_="kicker"), el("ol", [_step(each, call) for each in call.course])]
     if call.receipt is not None:
         shown += [el("div", "What the model was told", class_="kicker"), result_block(call.receipt.text)]
         if call.receipt.value is not None and not _says(call.receipt):
             shown += [el("div", "The tool's whole result", class_="kicker"), value_block(call.receipt.value)]
     if call.child is not None:
-        shown.append(el("p", "It began the run ", within.link(call.child, call.child)))
+        shown.append(el("p", "It began the run ", within.link(call.child)))
     return el("div", *shown, class_="call", id=anchor(call.id))
 
 
@@ -95,15 +103,17 @@ def _says(receipt: ActionReceipted) -> bool:
         return receipt.text == receipt.value
 
 
-def _step(told: Told, action: str) -> Markup:
-    line = told.line
+def _step(told: Told, call: Call) -> Markup:
+    line, action = told.line, call.planned.action
     text = line.text.removeprefix(f"{action} ").removeprefix(f"{action}: ")
+    name_ = f"{action} {call.planned.tool}"
+    text = _without_claim(text.replace(f" ({name_})", "").replace(name_, "it"), line.style == "person")
     if told.type == "action.planned":
         text = "is planned"
     elif told.type == "action.receipted":
         text = "returns" if line.style == "ok" else "ends without success"
-    who = el("span", line.who, class_=line.style or None)
-    return el("li", el("span", clock(told.at), class_="soft"), who, el("span", text))
+    doer = None if line.who == call.planned.tool else el("span", line.who, class_=line.style or None)
+    return el("li", el("span", clock(told.at), class_="soft"), el("span", doer, " " if doer else None, text))
 
 
 def leave(call: Call, within: Within) -> Markup:
@@ -121,11 +131,16 @@ def _leave(call: Call, within: Within) -> Iterator[Markup]:
         yield together("standing rule ", el("span", rule, class_="mono"), maker)
     for at, vote in call.votes:
         verb = "approved" if vote.decision == "approve" else "denied"
-        yield together(f"{verb} by ", person(vote.by), f", {when(at)}", _because(vote.reason))
+        note = "" if call.counted else "on record, and not known whether it counted: "
+        yield together(note, f"{verb} by ", person(vote.by), f", {when(at)}", _because(vote.reason))
+    for at, vote in call.lapsed:
+        verb = "approval" if vote.decision == "approve" else "denial"
+        gone = together(f"lapsed, and did not count any more: {verb} by ", name(vote.by), f", {when(at)}")
+        yield el("span", gone, class_="soft")
     if call.denied is not None:
         lacks = f", for want of {', '.join(call.denied.missing)}" if call.denied.missing else ""
         yield together(f"denied by {call.denied.policy}{lacks}", _because(call.denied.reason or None))
-    if not call.votes and not plan.grounds.rules and not plan.grounds.policy:
+    if not call.votes and not plan.grounds.rules and (plan.gate == "person" or not plan.grounds.policy):
         if plan.gate == "person":
             yield together("nobody has decided")
         else:
@@ -139,17 +154,21 @@ def _because(reason: str | Erased | None) -> Markup:
     return together(": ", erased() if isinstance(reason, Erased) else f"“{reason}”")
 
 
-def calls_table(run: RunStory, within: Within) -> Markup:
-    """All calls of a run."""
-    return table(
-        ("Call", "What", "Effect", "By whose leave", "Tries", "Outcome"),
-        [_call_row(call, within) for call in run.calls.values()],
-        numbers=("Tries",),
-        class_="calls",
-    )
+def calls_table(runs: Sequence[RunStory], within: Within) -> Markup:
+    """The calls of runs, run by run, with by whose leave each was made."""
+    rows: list[Row] = []
+    for run in runs:
+        if run.calls and len(runs) > 1:
+            agent = run.submitted.agent if run.submitted is not None else "an agent that cannot be read"
+            rows.append(across(together(f"{agent}, run ", within.link(run.run))))
+        rows += [_call_row(call, within) for call in run.calls.values()]
+    if not rows:
+        return el("p", "No tool was called.", class_="soft")
+    heads = ("Call", "What", "Effect", "By whose leave", "Tries", "Outcome")
+    return table(heads, rows, numbers=("Tries",), class_="calls")
 
 
-def _call_row(call: Call, within: Within) -> Markup:
+def _call_row(call: Call, within: Within) -> Row:
     return row(
         el("td", el("a", call.planned.action, href=f"#{anchor(call.id)}"), class_="mono nowrap"),
         el("code", call_text(call.planned.tool, _arguments(call.planned), 120)),
@@ -164,21 +183,22 @@ def _arguments(plan: ActionPlanned) -> object:
     return None if isinstance(plan.arguments, Erased) else plan.arguments
 
 
-def deeds_table(deeds: Sequence[tuple[RunStory, Deed]], *, several: bool) -> Markup:
+def deeds_table(deeds: Sequence[tuple[RunStory, Deed]]) -> Markup:
     """What people decided and changed, with their names."""
+    several = len({run.run for run, _ in deeds}) > 1
     rows = []
     for run, deed in deeds:
-        said = deed.line.text
+        said = _without_claim(deed.line.text, known(deed.event.by, None) is not None)
         bound = deed.event.digest.hex()[:16] if isinstance(deed.event, ApprovalDecided) else None
         rows.append(
             row(
                 el("td", when(deed.at), class_="nowrap"),
                 person(deed.event.by),
-                together(_without_claim(said, known(deed.event.by, None) is not None), _digest(bound)),
-                *([el("a", run.run, href=f"#{anchor(run.run)}", class_="mono small")] if several else []),
+                together(el("span", said, class_="bad") if deed.line.style == "bad" else said, _digest(bound)),
+                el("a", run.run, href=f"#{anchor(run.run)}", class_="mono small") if several else None,
             )
         )
-    return table(("When", "Who", "What", *(["Run"] if several else [])), rows)
+    return table(("When", "Who", "What", "Run"), rows, class_="deeds")
 
 
 def _digest(bound: str | None) -> Markup | None:

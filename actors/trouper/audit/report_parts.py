@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from trouper.audit.markup import Child, Markup, el, together
+from trouper.audit.markup import Child, Markup, el, escaped, together
 from trouper.core.conversation import Content, Part
 from trouper.core.events import Principal, RuleAdded
 from trouper.core.state import known
@@ -21,11 +21,17 @@ from trouper.narration.plain import SECOND, plain
 from trouper.narration.text import duration
 from trouper_journal import Erased, Plain
 
-_STATUS: Final = {"succeeded": "ok", "failed": "bad", "cancelled": "bad"}
+_STATUS: Final = {"succeeded": "ok", "failed": "bad", "cancelled": "bad", "unreadable": "bad", "archived": "doubt"}
 _WAITING: Final = {"awaiting_approval", "in_doubt", "paused", "over_budget", "drifted"}
 _PICTURE: Final = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/]+={0,2})")
 NOTHING: Final = "\N{EN DASH}"
 """In a cell of which nothing is known."""
+
+_FORMS: Final = ((",", ":"), (", ", ": "))
+"""Ways to write JSON in one line, by which it can be told that a text says nothing but its value."""
+
+_LINE: Final = 88
+"""Characters that have room in a line of JSON."""
 
 _LARGEST_PICTURE: Final = 4 * 1024 * 1024
 
@@ -35,16 +41,16 @@ class Within(Plain):
     """What a part of a report may refer to.
 
     Attributes:
-        runs: Ids of the runs that the report tells of.
+        places: Ids of the runs and calls that the report tells of.
         rules: Standing rules that stood in for people, by id.
     """
 
-    runs: frozenset[str]
+    places: frozenset[str]
     rules: Mapping[str, RuleAdded]
 
-    def link(self, run: str, identity: str) -> Markup:
-        """The way to a run or to a call of it; its name alone where the report does not tell of that run."""
-        if run in self.runs:
+    def link(self, identity: str) -> Markup:
+        """The way to a run or a call; its name alone where the report does not tell of it."""
+        if identity in self.places:
             return el("a", identity, href=f"#{anchor(identity)}", class_="mono")
         return el("span", identity, class_="mono")
 
@@ -101,18 +107,55 @@ def facts(rows: Iterable[tuple[str, Child]]) -> Markup:
     return el("dl", [together(el("dt", key), el("dd", value)) for key, value in rows if value], class_="facts")
 
 
+@frozen(slots=False, repr=False, eq=False)
+class Row(Plain):
+    """A row of a table; a cell that is made already is taken as it is."""
+
+    cells: tuple[Child, ...]
+    class_: str | None = None
+
+
+def row(*cells: Child, class_: str | None = None) -> Row:
+    """A row of a table."""
+    return Row(cells, class_)
+
+
+def across(text: Child) -> Row:
+    """A row that is one cell over the whole table: a heading for those below."""
+    return Row((text,), "group")
+
+
 def table(
-    heads: Sequence[str], rows: Iterable[Markup], *, numbers: Sequence[str] = (), class_: str | None = None
+    heads: Sequence[str], rows: Iterable[Row], *, numbers: Sequence[str] = (), class_: str | None = None
 ) -> Markup:
-    """A table; heads named in ``numbers`` stand above numbers."""
-    cells = [el("th", head, class_="num" if head in numbers else None) for head in heads]
-    return el("table", el("thead", el("tr", cells)), el("tbody", list(rows)), class_=class_)
+    """A table; heads named in ``numbers`` stand above numbers. A column of which nothing is known is left out.
+
+    Each cell names its column, because a narrow page has no room for columns: there cells stand below each other.
+    """
+    kept = list(rows)
+    full = [each for each in kept if len(each.cells) == len(heads)]
+    known_ = [place for place in range(len(heads)) if any(not _says_nothing(each.cells[place]) for each in full)]
+    names = [el("th", heads[place], class_="num" if heads[place] in numbers else None) for place in known_]
+    made = [
+        _row_of([(heads[place], each.cells[place]) for place in known_], each.class_)
+        if len(each.cells) == len(heads)
+        else el("tr", el("td", *each.cells, colspan=str(len(known_))), class_=each.class_)
+        for each in kept
+    ]
+    return el("table", el("thead", el("tr", names)), el("tbody", made), class_=class_)
 
 
-def row(*cells: Child, class_: str | None = None) -> Markup:
-    """A row; a cell that is made already is taken as it is."""
-    made = [cell if isinstance(cell, Markup) and cell.startswith("<td") else el("td", cell) for cell in cells]
+def _row_of(cells: Sequence[tuple[str, Child]], class_: str | None) -> Markup:
+    made = []
+    for head, cell in cells:
+        whole = isinstance(cell, Markup) and cell.startswith("<td")
+        td = cell if isinstance(cell, Markup) and whole else el("td", cell)
+        made.append(Markup(f'<td data-head="{escaped(head)}"{td[3:]}'))
     return el("tr", made, class_=class_)
+
+
+def _says_nothing(cell: Child) -> bool:
+    return not cell or cell in {NOTHING, number(None), el("td")}
 
 
 def number(value: int | str | None) -> Markup:
@@ -143,17 +186,33 @@ def value_block(value: object) -> Markup:
     """A value as JSON over several lines."""
     if isinstance(value, Erased):
         return el("p", erased())
-    return el("pre", json.dumps(plain(value), indent=2, ensure_ascii=False))
+    return el("pre", laid_out(plain(value)))
 
 
 def result_block(text: str | Erased) -> Markup:
-    """A tool's result: JSON over several lines, anything else as it is."""
+    """A tool's result, as the model was told it. JSON stands over several lines where that changes nothing else."""
     if isinstance(text, str) and text[:1] in {"{", "["}:
         try:
-            return value_block(json.loads(text))
+            value = json.loads(text)
+            if text in {json.dumps(value, ensure_ascii=False, separators=form) for form in _FORMS}:
+                return el("pre", laid_out(value))
         except (ValueError, RecursionError):
             pass
     return el("p", erased()) if isinstance(text, Erased) else el("pre", text)
+
+
+def laid_out(value: object, indent: str = "") -> str:
+    """A value as JSON: what has room in a line stands in one."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + len(indent) <= _LINE or not isinstance(value, dict | list) or not value:
+        return flat
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {laid_out(item, inner)}" for key, item in value.items()]
+    else:
+        parts = [laid_out(item, inner) for item in value]
+    opened, closed = "{}" if isinstance(value, dict) else "[]"
+    return f"{opened}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{closed}"
 
 
 def anchor(identity: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trouper.audit.markup import Child, Markup, el, together
-from trouper.audit.report_calls import calls_table, outcome
+from trouper.audit.report_calls import outcome
 from trouper.audit.report_parts import (
+    Row,
     Within,
+    across,
     anchor,
     clock,
     content_block,
@@ -15,8 +17,6 @@ from trouper.audit.report_parts import (
     erased,
     facts,
     length,
-    number,
-    person,
     row,
     spoken,
     status_badge,
@@ -24,26 +24,25 @@ from trouper.audit.report_parts import (
     value_block,
     when,
 )
-from trouper.audit.report_talk import conversation, spend_rows
+from trouper.audit.report_talk import asker, conversation
 from trouper.audit.story import RunStory, Told
 from trouper.core.events import Limits
 from trouper.core.state import RunState, known
 from trouper.core.status import status
-from trouper.narration.spending import money
+from trouper.narration.forks import as_of, new_writes
+from trouper.narration.line import ERASED_TEXT, PERHAPS_TEXT
 from trouper_journal import Erased
 
 
-def run_section(run: RunStory, within: Within, *, outcome_told: bool) -> Iterator[Markup]:
-    """Everything about a run, heading by heading; how it ended only where that was not told before."""
+def run_section(run: RunStory, within: Within, *, told: bool) -> Iterator[Markup]:
+    """Everything about a run, heading by heading; what it is and how it ended only where that was not told before."""
     state = run.state
-    title = together("Run of ", run.submitted.agent if run.submitted else "an agent that cannot be read")
-    yield el("h2", title, " ", _status(run), id=anchor(run.run))
-    yield facts(_facts(run, within))
-    if not outcome_told:
+    if told:
+        yield el("h2", "What happened", id=anchor(run.run))
+    else:
+        yield el("h2", run_title(run), " ", status_badge(label(run)), id=anchor(run.run))
+        yield facts(run_facts(run, within))
         yield from outcome_panels(run)
-    if run.calls:
-        yield el("h3", "Calls")
-        yield calls_table(run, within)
     if run.said:
         yield el("h3", "Conversation")
         yield conversation(run, within)
@@ -54,6 +53,11 @@ def run_section(run: RunStory, within: Within, *, outcome_told: bool) -> Iterato
     yield events_table(run.told)
 
 
+def run_title(run: RunStory) -> str:
+    """What a run is called."""
+    return f"Run of {run.submitted.agent if run.submitted else 'an agent that cannot be read'}"
+
+
 def label(run: RunStory) -> str:
     """How a run stands, in a word."""
     if run.archive is not None:
@@ -61,34 +65,45 @@ def label(run: RunStory) -> str:
     return "unreadable" if run.state is None else status(run.state).label
 
 
-def _status(run: RunStory) -> Markup:
-    return status_badge(label(run))
-
-
-def _facts(run: RunStory, within: Within) -> Iterator[tuple[str, Child]]:
+def run_facts(run: RunStory, within: Within) -> Iterator[tuple[str, Child]]:
+    """What a run is: by whose wish, since when, from where, within which limits."""
     asked, state = run.submitted, run.state
     yield "Run", el("span", run.run, class_="mono")
+    if asked is not None and len(asked.path) > 1:
+        yield "Agent", " > ".join(asked.path)
     if asked is not None:
-        yield "Agent", " > ".join(asked.path) if asked.path else asked.agent
-        yield "Asked by", person(asked.by)
+        yield "Asked by", asker(asked)
     start = run.told[0].at
     yield "Asked at", when(start)
     if run.ended_at is not None:
         yield "Ended at", f"{when(run.ended_at)} (after {length(start, run.ended_at)})"
     if asked is not None:
         if asked.parent is not None:
-            yield "Called by", within.link(asked.parent.run, f"{asked.parent.run}/{asked.parent.action}")
+            yield "Called by", within.link(f"{asked.parent.run}/{asked.parent.action}")
         if asked.turn is not None:
             yield "Session", f"turn {asked.turn.number} of {asked.turn.session}"
         if asked.fork is not None and asked.fork.run:
-            yield "Forked from", el("span", f"{asked.fork.run} as of event {asked.fork.version}", class_="mono")
+            place = f" {as_of(asked.fork)}; {new_writes(asked.fork)}"
+            yield "Forked from", together("run ", within.link(asked.fork.run), place)
         yield "Permissions", ", ".join(asked.grants)
+    yield "Earlier talk", _earlier(run, within)
     if state is not None:
         yield "Limits", _limits(state.limits)
     yield (
         "Definition",
         [el("div", el("a", digest, href=f"#{anchor(digest)}", class_="mono")) for digest in run.definitions],
     )
+
+
+def _earlier(run: RunStory, within: Within) -> Markup | None:
+    """From which runs its conversation goes on, and whether they are still what they were."""
+    base = None if run.state is None else run.state.base
+    if base is None:
+        return None
+    refs = [el("div", "run ", within.link(ref.run), f" {as_of(ref)}") for ref in base.refs]
+    if run.difference is not None:
+        return together(refs, el("div", run.difference, class_="bad"))
+    return together(refs, el("div", "with the digest that was pinned", class_="ok") if run.before else None)
 
 
 def _limits(limits: Limits | None) -> str:
@@ -117,12 +132,14 @@ def outcome_panels(run: RunStory) -> Iterator[Markup]:
     if run.ended_at is None or not state.ended:
         yield _panel("doubt", "Not over", f"At its last record the run is {status(state).label.replace('_', ' ')}.")
     elif state.failure is not None and state.phase == "failed":
-        yield _panel("bad", f"Failed: {state.failure.replace('_', ' ')}", state.failure_message or "")
+        yield _panel(
+            "bad", f"Failed: {state.failure.replace('_', ' ')}", _said(state, state.failure_message, ERASED_TEXT)
+        )
     elif state.phase == "succeeded":
         yield el("div", el("div", "Answer", class_="kicker"), _answer(state), class_="panel ok")
     elif state.phase == "cancelled":
         reason = state.cancel.reason if state.cancel is not None else None
-        yield _panel("bad", "Cancelled", reason or "")
+        yield _panel("bad", "Cancelled", _said(state, reason, PERHAPS_TEXT) or "Nobody said why.")
     open_ones = [call for call in run.calls.values() if outcome(call)[0] == "in doubt"]
     if open_ones:
         links = [el("li", el("a", call.id, href=f"#{anchor(call.id)}"), f" {call.planned.tool}") for call in open_ones]
@@ -130,6 +147,10 @@ def outcome_panels(run: RunStory) -> Iterator[Markup]:
             "div", el("div", "Nobody knows whether these calls took effect", class_="kicker"), el("ul", links),
             class_="panel doubt",
         )  # fmt: skip
+
+
+def _said(state: RunState, text: str | None, gone: str) -> str:
+    return text or (gone if state.erased else "")
 
 
 def _answer(state: RunState) -> Markup:
@@ -150,68 +171,33 @@ def request_panel(run: RunStory) -> Markup:
         return together()
     asked = run.submitted.input
     if isinstance(asked, Erased):
-        return _panel("", "Request", "[erased]")
+        return _panel("", "Request", ERASED_TEXT)
     shown = [content_block(message.content) for message in asked]
     return el("div", el("div", "Request", class_="kicker"), *shown, class_="panel")
 
 
 def events_table(told: Sequence[Told]) -> Markup:
     """Every record in a line."""
-    rows: list[Markup] = []
+    rows: list[Row] = []
     today = ""
     for each in told:
         if (date := day(each.at)) != today:
             today = date
-            rows.append(el("tr", el("td", date, colspan="4"), class_="day"))
-        damage = None
-        if each.damage is not None:
-            damage = el("div", f"damaged: {each.damage}", class_="bad")
-        style = each.line.style or None
-        rows.append(
-            row(
-                str(each.position),
-                clock(each.at),
-                el("td", el("span", each.line.who, class_=style), title=each.type),
-                el("td", el("span", each.line.text), damage),
-            )
-        )
-    return table(("Position", "UTC", "Who", "What"), rows, class_="events")
-
-
-def spend_table(runs: Sequence[RunStory]) -> Markup:
-    """What runs spent, by run and model, and in all."""
-    heads = ("Run", "Model", "Replies", "Tokens in", "Tokens out", "of them cached", "Cost", "Price")
-    rows = []
-    for run in runs:
-        for cells, _ in spend_rows(run):
-            rows.append(row(el("a", run.run, href=f"#{anchor(run.run)}", class_="mono small"), *cells))
-    states = [run.state for run in runs if run.state is not None]
-    own = [state.own_spent for state in states]
-    cost = sum(each.cost for each in own)
-    rows.append(
-        row(
-            "In all",
-            "",
-            number(sum(len(run.replies) for run in runs)),
-            number(sum(each.input_tokens for each in own)),
-            number(sum(each.output_tokens for each in own)),
-            number(sum(each.cached_tokens for each in own)),
-            number(money(cost) if cost else None),
-            "",
-            class_="total",
-        )
+            rows.append(across(date))
+        damage = None if each.damage is None else el("div", f"damaged: {each.damage}", class_="bad")
+        who = el("span", _doer(each), class_=each.line.style or None, title=each.type)
+        rows.append(row(f"{each.position:,}", clock(each.at), who, together(el("span", each.line.text), damage)))
+    gaps = told[-1].position - told[0].position + 1 > len(told) if told else False
+    note = el(
+        "p", "Positions are those in the journal; the ones between belong to other streams.", class_="soft small lead"
     )
-    notes: list[Child] = []
-    if unknown := sum(each.unknown for each in own):
-        notes.append(f"Requests that told no tokens, so that their share is unknown: {unknown:,}. ")
-    if assumed := sum(each.assumed_tokens for each in own):
-        notes.append(f"Tokens beyond these, by estimate: {assumed:,}. ")
-    if unpriced := sum(each.unpriced for each in own):
-        notes.append(f"Replies without a price: {unpriced:,}. ")
-    calls = sum(each.tool_calls for each in own)
-    notes.append(f"Tool calls started: {calls:,}.")
-    numbers = heads[2:7]
-    return together(table(heads, rows, numbers=numbers), el("p", notes, class_="soft small"))
+    return together(note if gaps else None, table(("Position", "UTC", "Who", "What"), rows, class_="events"))
+
+
+def _doer(told: Told) -> Child:
+    """Who did it. A tool's name looks like one, and not like a person's."""
+    of_tool = told.type.startswith(("action.", "child.", "approval.")) and told.line.style != "person"
+    return el("code", told.line.who) if of_tool else told.line.who
 
 
 def asked_text(run: RunStory) -> str:

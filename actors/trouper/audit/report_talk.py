@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from trouper.audit.markup import Child, Markup, el, together
 from trouper.audit.report_calls import card
 from trouper.audit.report_parts import (
-    NOTHING,
     Within,
     badge,
     clock,
     content_block,
     erased,
-    number,
     person,
     result_block,
     spoken,
@@ -22,7 +20,6 @@ from trouper.audit.story import RunStory, Said
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, Message, ToolMessage
 from trouper.core.state import known
-from trouper.narration.spending import money
 from trouper_journal import Erased, Value
 
 _ROLES = {"system": "System", "human": "Person", "ai": "Model", "tool": "Tool"}
@@ -45,9 +42,9 @@ def _said(said: Said, within: Within) -> Markup:
     event = said.event
     match event:
         case ev.RunSubmitted():
-            return _spoken_by(said, event.by, event.input)
+            return _spoken_by(said, asker(event), event.input)
         case ev.RunSignalled():
-            return _spoken_by(said, event.by, event.messages)
+            return _spoken_by(said, person(event.by), event.messages)
         case ev.ModelResponded():
             return _reply(said, event, within)
         case ev.OutputRejected():
@@ -61,12 +58,20 @@ def _said(said: Said, within: Within) -> Markup:
             return _block(said, "Model", "bad", [], [el("div", said.line.text, class_="text")])
 
 
-def _spoken_by(said: Said, by: ev.Principal | Erased | None, messages: Sequence[Message] | Erased) -> Markup:
+def asker(event: ev.RunSubmitted) -> Markup:
+    """Who asked for a run: a person, or an agent that a person had asked."""
+    if event.parent is None:
+        return person(event.by)
+    agent = event.path[-2] if len(event.path) > 1 else "an agent"
+    return el("span", el("strong", agent, class_="model"), el("span", " for ", class_="soft small"), person(event.by))
+
+
+def _spoken_by(said: Said, who: Markup, messages: Sequence[Message] | Erased) -> Markup:
     if isinstance(messages, Erased):
-        return _block(said, person(by), "person", [], [el("p", erased())])
+        return _block(said, who, "person", [], [el("p", erased())])
     if len(messages) == 1:
-        return _block(said, person(by), "person", [], [_content(messages[0])])
-    return _block(said, person(by), "person", [], [_message(message, "") for message in messages])
+        return _block(said, who, "person", [], [_content(messages[0])])
+    return _block(said, who, "person", [], [_message(message, "") for message in messages])
 
 
 def _reply(said: Said, event: ev.ModelResponded, within: Within) -> Markup:
@@ -125,27 +130,3 @@ def _content(message: Message) -> Markup:
     if isinstance(message, ToolMessage) and isinstance(message.content, str):
         return result_block(message.content)
     return content_block(message.content)
-
-
-def spend_rows(run: RunStory) -> Iterator[tuple[tuple[Child, ...], int]]:
-    """What a run's own model replies came to, by model: cells, and how many replies that is."""
-    by_model: dict[tuple[str, str], list[ev.ModelResponded]] = {}
-    for reply in run.replies:
-        by_model.setdefault((reply.model or "unnamed", reply.price or ""), []).append(reply)
-    for (model, price), replies in by_model.items():
-        told = [reply for reply in replies if reply.input_tokens is not None or reply.output_tokens is not None]
-        cells: tuple[Child, ...] = (
-            model,
-            number(len(replies)),
-            number(sum(reply.input_tokens or 0 for reply in told) if told else None),
-            number(sum(reply.output_tokens or 0 for reply in told) if told else None),
-            number(sum(reply.cached_tokens or 0 for reply in told) if told else None),
-            number(_cost(replies)),
-            price or NOTHING,
-        )
-        yield cells, len(replies)
-
-
-def _cost(replies: Sequence[ev.ModelResponded]) -> str | None:
-    from_prices = [reply.cost for reply in replies if reply.cost is not None]
-    return money(sum(from_prices)) if from_prices else None

@@ -10,6 +10,7 @@ from attrs import define, field
 from trouper.audit.entries import Call as Call
 from trouper.audit.entries import Cost as Cost
 from trouper.audit.entries import Entry as Entry
+from trouper.audit.entries import cost_of
 from trouper.audit.entries import read_entry as read_entry
 from trouper.audit.promises import Plan
 from trouper.audit.seen import HookOp, Sent
@@ -188,27 +189,9 @@ class Trace:
     # ---- spending
 
     def _note_cost(self, entry: Entry, event: object) -> None:
-        match event:
-            case ev.ModelResponded() if event.attempt > 0:
-                told = (event.input_tokens, event.output_tokens, event.cached_tokens or 0, event.assumed_tokens)
-                cost = Cost("reply", entry, event.index, event.model or "", *told, event.price, event.cost)
-            case ev.ModelLost():
-                held = self.state.budget.reserve
-                tokens, sum_held = (0, None) if held is None else (held.tokens, held.cost)
-                cost = Cost("lost", entry, event.index, assumed_tokens=tokens, cost=sum_held)
-            case ev.ModelFailed():
-                cost = Cost("failed", entry, event.index, cost=0)
-            case ev.HookApplied() if event.model_calls:
-                tokens_of = (event.input_tokens, event.output_tokens)
-                cost = Cost("hook", entry, None, "", *tokens_of, cost=None if event.unpriced else event.cost)
-            case ev.ContextCompacted() if event.attempt > 0:
-                tokens_told = (event.input_tokens, event.output_tokens)
-                cost = Cost("summary", entry, None, event.model or "", *tokens_told, cost=event.cost)
-            case ev.SummaryFailed() if event.reason != "error":
-                cost = Cost("lost", entry)
-            case _:
-                return
-        self.costs.append(cost)
+        cost = cost_of(entry, event, self.state)
+        if cost is not None:
+            self.costs.append(cost)
 
     # ---- what was erased
 

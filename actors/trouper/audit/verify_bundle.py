@@ -138,10 +138,11 @@ def open_checkpoint(note: str, key: tuple[str, bytes, bytes]) -> tuple[int, byte
     """Size and root of a checkpoint, once its signature by the key was checked."""
     body, blank, lines = note.rpartition("\n\n")
     name, identity, public = key
-    if not blank:
+    # Lines end with a newline and with nothing else that some call the end of a line.
+    if not blank or not lines.endswith("\n") or any(ord(each) < 32 and each != "\n" for each in note):
         raise Bad("the checkpoint is not a signed note")
     text = body + "\n"
-    for line in lines.splitlines():
+    for line in lines[:-1].split("\n"):
         dash, _, rest = line.partition(" ")
         signer, _, encoded = rest.partition(" ")
         data = _unbase64(encoded, "a signature of the checkpoint")

@@ -19,6 +19,7 @@ from trouper.cli.timeline import label_text
 from trouper.core.conversation import AI, ToolMessage
 from trouper.core.conversation import text as text_of
 from trouper.core.events import RunSubmitted
+from trouper.narration.forks import fork_text
 from trouper.narration.line import ERASED_TEXT, said_text
 from trouper.narration.plain import SECOND
 from trouper.narration.text import CUT, call_text, clean, count, cut, duration, quoted, value_text, who
@@ -51,8 +52,7 @@ class SideBySide:
         self._head("-", "red", found.left)
         self._head("+", "green", found.right)
         if found.fork is not None:
-            forked = f"{clean(found.right.run)} was forked from the other at its event {found.fork.version}"
-            self._line(styled(f"{forked}; new writes there: {found.fork.writes}", "dim"))
+            self._line(styled(f"{clean(found.right.run)} is {fork_text(found.fork)}", "dim"))
         if found.left.erased or found.right.erased:
             self._line(styled("some of what was said was erased, and could not be compared", "yellow"))
         self._pairs("They start differently:", found.start)

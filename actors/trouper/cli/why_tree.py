@@ -26,6 +26,7 @@ from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
 from trouper.core.effect_of import DID_NOT_COUNT
 from trouper.core.events import AskedCall, ModelRequested, RunSubmitted
+from trouper.narration.forks import fork_text
 from trouper.narration.line import ERASED_TEXT, Line, said_text
 from trouper.narration.narrate import Narrator
 from trouper.narration.spending import spent_text
@@ -227,8 +228,7 @@ class Planter:
         if origin.fork_of:
             event = None if origin.submitted is None else origin.submitted.event
             fork = event.fork if isinstance(event, RunSubmitted) else None
-            at = "" if fork is None else f" up to its event {fork.version}; new writes: {fork.writes}"
-            branch.add(styled(f"a fork of run {clean(origin.fork_of)}{at}"))
+            branch.add(styled(f"a fork of run {clean(origin.fork_of)}" if fork is None else fork_text(fork)))
         self._definition(branch, origin)
         summaries = {summary.entry.record.position: summary for summary in origin.summaries}
         submitted = () if origin.submitted is None else (origin.submitted,)

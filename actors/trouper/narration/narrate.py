@@ -8,6 +8,7 @@ from attrs import define, field
 
 from trouper.core import events as ev
 from trouper.core.effects import Effect
+from trouper.narration.forks import fork_text
 from trouper.narration.line import (
     ERASED_TEXT,
     PERHAPS_TEXT,
@@ -135,7 +136,8 @@ class Narrator:
         limits = "" if event.limits is None else f" (at most {count(event.limits.max_steps, 'step')})"
         start = "" if event.start_at is None else f", not before {when(event.start_at)}"
         start += "" if event.deadline is None else f", until {when(event.deadline)}"
-        said = f"asks {clean(event.agent)}: {asked}{limits}{start}"
+        forked = "" if event.fork is None or not event.fork.run else f", in {fork_text(event.fork)}"
+        said = f"asks {clean(event.agent)}: {asked}{limits}{start}{forked}"
         return deed(event.by, said) if event.by else Line(who(None), said, "person")
 
     def started(self, event: ev.RunStarted) -> Line:
