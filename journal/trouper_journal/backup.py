@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -115,7 +115,8 @@ def _copy(source: str, part: str, told: Progress) -> None:
         file.open()
         file.read(lambda database: _copy_database(database, part, told))
     try:
-        shutil.copymode(source, part)
+        # Whoever may read the journal may read the copy; its owner can write to it, also where the journal is evidence.
+        os.chmod(part, stat.S_IMODE(os.stat(source).st_mode) | stat.S_IRUSR | stat.S_IWUSR)
         _sync(part)
     except OSError as error:
         raise StorageFull(f"the copy {part} could not be brought to disk: {error.strerror}") from error

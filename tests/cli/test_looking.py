@@ -55,9 +55,9 @@ def test_runs_of_one_label(journal: Path) -> None:
 
 def test_a_label_that_no_run_has_is_answered_with_those_there_are(journal: Path) -> None:
     done = called("runs", journal, "--label", "awaiting")
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "")
     for label in ("succeeded (1)", "failed (1)", "awaiting_approval (1)"):
-        assert label in done.stderr
+        assert label in done.stdout
 
 
 def test_runs_shows_the_newest_and_says_that_there_are_more(journal: Path) -> None:
@@ -147,7 +147,7 @@ def test_approvals_has_everything_that_a_decision_needs(journal: Path) -> None:
 def test_approvals_of_a_journal_where_nothing_waits(tmp_path: Path, journals: Journals) -> None:
     journals.ended(path := tmp_path / "j.db")
     done = called("approvals", path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing waits for a person\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing waits for a person\n", "")
 
 
 def test_approvals_lists_calls_in_doubt_behind_those_that_wait(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_two_people_decide_at_two_terminals_and_everybody_sees_who_has(tmp_path:
 def test_a_rule_is_made_listed_used_and_revoked(tmp_path: Path, journals: Journals) -> None:
     journal = tmp_path / "a.db"
     run = journals.waiting(journal, "desk")
-    assert "there are no standing rules" in called("rules", journal).stderr
+    assert "there are no standing rules" in ok_called("rules", journal)
     call = f"{run}/0.0"
     remember = ("--remember", "--uses", "2", "--until", "2100-01-01T00:00:00+00:00", "--any-agent", "--like", "{}")
     ok_called("approve", journal, call, "--as", "maria", "--reason", "all of them", *remember)

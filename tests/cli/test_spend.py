@@ -39,7 +39,7 @@ def test_spend_for_programs_by_several_things(golden: Path) -> None:
 
 def test_spend_of_nothing_and_of_what_is_no_day(golden: Path, tmp_path: Path) -> None:
     done = called("spend", golden, "--since", "2100-01-01")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing was spent in these days\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing was spent in these days\n", "")
     wrong = called("spend", golden, "--since", "monday")
     assert wrong.returncode == 2
     assert "'monday' is not a day, such as 2026-11-30" in complaint(wrong)
@@ -53,4 +53,4 @@ def test_spend_of_an_empty_journal(tmp_path: Path) -> None:
 
     trio.run(make)
     done = called("spend", tmp_path / "empty.db")
-    assert (done.returncode, done.stderr) == (0, "nothing was spent yet\n")
+    assert (done.returncode, done.stdout) == (0, "nothing was spent yet\n")

@@ -52,7 +52,7 @@ def test_the_example_remembers_and_summarises(tmp_path: Path) -> None:
 
 def test_a_message_is_sent_without_the_agent_and_once(tmp_path: Path, journals: Journals) -> None:
     journals.waiting(journal := tmp_path / "agents.db")
-    assert ok_called("sessions", journal) == ""
+    assert ok_called("sessions", journal) == "no sessions yet\n"
     done = called("send", journal, "s", "Hello")
     assert (done.returncode, "--agent NAME opens one" in complaint(done)) == (3, True)
     first = one_object(ok_called("send", journal, "s", "Hello", "--agent", "desk", "--command-id", "m1", "--json"))

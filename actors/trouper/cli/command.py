@@ -39,6 +39,19 @@ MASTER_KEY = click.option(
 )
 
 
+_NEVER_SEALED: Final = frozenset({"demo", "keygen"})
+"""Commands that have to do with a journal and read nothing in it that could be sealed."""
+
+_METAVARS: Final[dict[type[object], str]] = {
+    click.Path: "FILE",
+    click.IntRange: "N",
+    type(click.INT): "N",
+    click.FloatRange: "SECONDS",
+    type(click.STRING): "TEXT",
+}
+"""What stands for an option's value in the help, unless the option says better."""
+
+
 def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     """As `command`, for one whose result may be long: on a terminal it is shown by a pager where it does not fit."""
 
@@ -56,7 +69,8 @@ def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command
 def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     """Make a command of a function that prints to an `Output` and returns an exit code."""
     # Whatever opens a journal may need the keys to it.
-    sealed = any(each.name == "journal" for each in getattr(body, "__click_params__", ()))
+    given = {each.name for each in getattr(body, "__click_params__", ())}
+    sealed = "journal" in given and body.__name__ not in _NEVER_SEALED
 
     @functools.wraps(body)
     def guarded(*args: P.args, **options: P.kwargs) -> None:
@@ -80,7 +94,11 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     guarded = click.option("--debug", is_flag=True, help="Show the traceback of an error.")(guarded)
     guarded = click.option("--utc", is_flag=True, help="Tell times in UTC, not in the local zone.")(guarded)
     guarded = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(guarded)
-    return click.command(name=body.__name__.replace("_", "-"))(guarded)
+    made = click.command(name=body.__name__.replace("_", "-"))(guarded)
+    for each in made.params:
+        if isinstance(each, click.Option) and each.metavar is None and not each.is_flag:
+            each.metavar = _METAVARS.get(type(each.type))
+    return made
 
 
 def report(output: Output, error: Exception) -> Exit:

@@ -13,7 +13,7 @@ from trouper.audit.why import Explainer, sound
 from trouper.audit.why_json import answer_json, call_json, spend_json
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import paged_command, run_async
-from trouper.cli.journals import find_run, is_call, opened_to_read
+from trouper.cli.journals import call_id, find_run, is_call, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
 from trouper.cli.side_by_side import SideBySide
@@ -36,6 +36,8 @@ def why(output: Output, /, journal: Path, what: str, *, spend: bool, full: bool,
     digest computed anew and held against the record), and what started the run. Exit code 1 if a digest differs, or
     a call was planned otherwise than its definition has it.
     """
+    if "/" in what:
+        call_id(None, None, what)
     if spend and is_call(what):
         raise UsageError(f"--spend explains what a run has spent, and {what} is a call")
 

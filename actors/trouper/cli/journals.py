@@ -192,7 +192,7 @@ def is_call(given: str) -> bool:
     return _ACTION.fullmatch(given) is not None
 
 
-def call_id(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+def call_id(_context: click.Context | None, _parameter: click.Parameter | None, given: str) -> str:
     """The id of a call, as a command line gives it; what cannot be one is refused before any journal is opened.
 
     Raises:

@@ -28,7 +28,7 @@ from trouper.narration.line import Line, in_vain
 from trouper.narration.narrate import Narrator
 from trouper.narration.plain import SECOND, moment, record_json, state_json
 from trouper.narration.text import CUT, age, clean, count
-from trouper.narration.when import clock_time
+from trouper.narration.when import when
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper.runtime.domains import is_withheld, why_withheld
@@ -100,10 +100,10 @@ async def _list_runs(output: Output, journal: Journal, chosen: Chosen, label: st
     if chosen.older:
         output.note(styled(f"{chosen.older:,} older runs are not shown; -n 0 shows all", "dim"))
     elif not chosen.labels:
-        output.note(styled("no runs yet", "dim"))
+        output.nothing("no runs yet")
     elif not chosen.heads:
         others = ", ".join(f"{clean(name)} ({number})" for name, number in chosen.labels.most_common())
-        output.note(styled(f"no run has the label {label}; labels here: {others}", "dim"))
+        output.nothing(f"no run has the label {label}; labels here: {others}")
     if chosen.below:
         output.note(styled(f"{count(chosen.below, 'run')} of sub-agents not shown; --all shows them", "dim"))
 
@@ -266,12 +266,14 @@ class _Teller:
 
     Attributes:
         last: The stream that was told of last.
+        day: The day that was told of last, with its distance from UTC.
     """
 
     journal: Journal
     _narrators: dict[str, Narrator] = field(factory=dict)
     _limit: int = 1000
     last: str = ""
+    day: str = ""
 
     async def tell(self, record: Record, event: object | None) -> Line:
         narrator = self._narrators.pop(record.stream, None)
@@ -307,12 +309,15 @@ def tail(
         async with opened_to_read(journal) as opened_journal:
             stream = None if run_id is None else f"run/{await find_run(opened_journal, run_id)}"
             begin = await _before_last(opened_journal, stream, number) if after is None else after
-            teller = _Teller(opened_journal)
+            teller, seen = _Teller(opened_journal), False
             async for record in opened_journal.read_all(after=begin) if no_follow else opened_journal.tail(after=begin):
                 if stream is None or record.stream == stream:
+                    seen = True
                     await _print_record(output, opened_journal, teller, record)
                 if output.gone:
                     break
+            if not seen:
+                output.nothing("no records yet" if after is None else f"no records behind position {after}")
             if stream is None:
                 await tell_left_out(output, opened_journal, after=begin)
         return Exit.OK
@@ -340,7 +345,12 @@ async def _print_record(output: Output, journal: Journal, teller: _Teller, recor
     table = grid()
     table.add_column(no_wrap=True, min_width=6, justify="right")
     table.add_column(no_wrap=True)
-    cells = [styled(str(record.position), "dim"), styled(clock_time(record.recorded_at), "dim")]
+    moment = when(record.recorded_at, digits=3)
+    day, time, zone = moment[:10], moment[11:23], moment[23:]
+    cells = [styled(str(record.position), "dim"), styled(time if output.for_people else moment, "dim")]
+    if output.for_people and teller.day != day + zone:
+        teller.day = day + zone
+        output.result(styled(f"{day}, times in {'UTC' if zone == 'Z' else zone}", "dim"))
     if not output.for_people:
         # Programs such as grep want each line to stand for itself.
         table.add_column(no_wrap=True, min_width=26)

@@ -87,6 +87,11 @@ class Output:
         else:
             click.echo_via_pager(text)
 
+    def nothing(self, why: str) -> None:
+        """Tell people that the result is empty, and why; programs see that there are no lines."""
+        if not self.as_json:
+            self.result(styled(why, "dim"))
+
     def note(self, *what: RenderableType) -> None:
         """Tell people what is going on, on standard error."""
         _print(self._err, what)

@@ -123,7 +123,7 @@ def _problem_lines(problem: ReplayProblem, limit: int | None) -> list[Text]:
 
 def _sum_up(output: Output, total: _Total) -> None:
     if not total.runs and not total.differences:
-        output.note(styled("no runs yet", "dim"))
+        output.nothing("no runs yet")
         return
     if total.erased:
         output.result(

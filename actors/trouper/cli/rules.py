@@ -110,8 +110,8 @@ def rules(
             found = await commands.rules()
             for each in found:
                 _print(output, each, commands.clock.now())
-            if not found and not output.as_json:
-                output.note(styled("there are no standing rules", "dim"))
+            if not found:
+                output.nothing("there are no standing rules")
         return Exit.OK
 
     return run_async(main)

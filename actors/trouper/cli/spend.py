@@ -67,7 +67,7 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
             for row in rows:
                 output.json(_row_json(row, by))
         elif not rows:
-            output.note(styled("nothing was spent" + (" in these days" if since or until else " yet"), "dim"))
+            output.nothing("nothing was spent" + (" in these days" if since or until else " yet"))
         else:
             _print_rows(output, rows, by, whole[0])
         return Exit.OK

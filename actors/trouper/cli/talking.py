@@ -69,7 +69,7 @@ async def _list(output: Output, journal: Journal) -> None:
             )
         return
     if not found:
-        output.note(styled("no sessions yet", "dim"))
+        output.nothing("no sessions yet")
         return
     if not rows:
         return

@@ -51,7 +51,7 @@ def approvals(output: Output, /, journal: Path) -> Exit:
             for state, action in doubts:
                 output.result(*doubt_to_settle(state, action, journal), Text())
             if not waiting and not doubts:
-                output.note(styled("nothing waits for a person", "dim"))
+                output.nothing("nothing waits for a person")
         return Exit.OK
 
     return run_async(main)

@@ -36,11 +36,6 @@ def when(nanoseconds: int, *, digits: int = 6) -> str:
     return f"{found:%Y-%m-%dT%H:%M:%S}{_fraction(nanoseconds, digits)}{ending}"
 
 
-def clock_time(nanoseconds: int) -> str:
-    """The time of day to the millisecond, for a column; in the zone that ``when`` tells."""
-    return f"{_there(nanoseconds):%H:%M:%S}{_fraction(nanoseconds, 3)}"
-
-
 def _there(nanoseconds: int) -> datetime:
     found = datetime.fromtimestamp(nanoseconds // SECOND, UTC)
     return found.astimezone() if _LOCAL.get() else found
