@@ -55,5 +55,5 @@ class Cipher:
         """
         try:
             return self._aes.decrypt(nonce, sealed, context)
-        except self._broken:
+        except (self._broken, ValueError):  # or too short to have been sealed
             raise SealBroken("sealed bytes do not open with their key") from None

@@ -14,12 +14,13 @@ from typing import Final, TypeAlias, TypeVar
 
 import trio
 
-from trouper_journal._aead import Cipher, SealBroken
+from trouper_journal._aead import KEY_SIZE, Cipher, SealBroken
+from trouper_journal._keyfile_layout import APPLICATION_ID, LAYOUT, TABLES, is_laid_out, master_of, quoted
 from trouper_journal._keystore import DataKey, KeyEntry, KeyStoreError, erased, missing, new_key
 from trouper_journal._masterkey import (
     PRIVATE,
+    keep_master,
     master_id,
-    new_master,
     read_master,
     refuse_open,
     settle_master,
@@ -29,31 +30,8 @@ from trouper_journal._records import Withheld
 from trouper_journal._sealed import NONCE, key_context
 from trouper_journal._whole_file import sync_folder
 
-APPLICATION_ID: Final = 0x5452504B
-"""Marks the file as Trouper's keys (SQLite header, offset 68)."""
-
-LAYOUT: Final = 1
-"""Number of the table layout (``user_version``)."""
-
 _CHANGES: Final = slice(24, 28)
 """Where the header of an SQLite file counts its transactions."""
-
-_TABLES: Final = (
-    """CREATE TABLE vault (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    master TEXT NOT NULL
-)""",
-    """CREATE TABLE keys (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    journal BLOB NOT NULL,
-    domain TEXT NOT NULL,
-    state TEXT NOT NULL,
-    wrapped BLOB
-)""",
-    "CREATE UNIQUE INDEX keys_active ON keys (journal, domain) WHERE state = 'active'",
-    "CREATE INDEX keys_domain ON keys (journal, domain)",
-)
 
 Place: TypeAlias = tuple[bytes, str]
 T = TypeVar("T")
@@ -86,7 +64,9 @@ class FileKeyStore:
         self._secret = master if isinstance(master, bytes) else None
         if self._secret is not None:
             Cipher(_checked(self._secret))
-        self.master_path: Final = f"{self.path}.master" if master is None else os.path.abspath(os.fsdecode(master))
+        own = f"{self.path}.master"
+        self.master_path: Final = own if master is None else os.path.abspath(os.fsdecode(master))
+        self._alone = self.master_path == own
         self._random = random
         self._lock = trio.Lock()
         self._wanted: set[Place] = set()
@@ -173,7 +153,9 @@ class FileKeyStore:
         """Wrap all keys with another master key; how many there are. The old one is of no use afterwards.
 
         Where the master key has a file, the new one takes its place, and an interrupted rotation is completed by the
-        next one. Data keys stay as they are, so that nothing in a journal changes.
+        next one. The old one is deleted where that file lies beside the file of keys under its name; anywhere else
+        another file of keys may need it, and it is kept under the same name with its own id behind it. Data keys stay
+        as they are, so that nothing in a journal changes.
 
         Args:
             master: The new master key, 32 bytes; needed where the present one was given as bytes. By default a random
@@ -218,22 +200,18 @@ class FileKeyStore:
 
     def _rotate(self, master: bytes | None) -> int:
         def rotate(database: sqlite3.Connection) -> tuple[int, bytes]:
-            # A key that cannot be had now must not be lost sight of; and this transaction keeps out other rotations.
-            old = self._cipher(database)
-            if self._secret is not None:
-                made = _checked(master or b"")
-            else:
-                settle_master(self.master_path, _master_of(database))
-                random = self._random if master is None else lambda _: _checked(master)
-                # What waits there now is nobody's: nothing is wrapped with it, and whoever made it was interrupted.
-                made = new_master(waiting_path(self.master_path), random, replace=True)
-            return self._rewrap(database, old, made), made
+            made = self._random(KEY_SIZE) if master is None else _checked(master)
+            count = self._rewrap(database, self._cipher(database), made)
+            if self._secret is None:
+                # It must be on disk before anything wrapped with it is.
+                keep_master(waiting_path(self.master_path, made), made)
+            return count, made
 
         number, made = self._transact(rotate)
         if self._secret is not None:
             self._secret = made
         else:
-            self._transact(lambda database: settle_master(self.master_path, _master_of(database)))
+            self._transact(lambda database: settle_master(self.master_path, master_of(database), alone=self._alone))
         return number
 
     def _rewrap(self, database: sqlite3.Connection, old: Cipher, master: bytes) -> int:
@@ -262,20 +240,21 @@ class FileKeyStore:
         Raises:
             KeyStoreError: It is not at hand.
         """
-        wanted = _master_of(database)
-        for master in self._masters():
+        wanted = master_of(database)
+        for master in self._masters(wanted):
             if master is not None and master_id(master) == wanted:
                 return Cipher(master)
         where = "the one given" if self._secret is not None else self.master_path
         raise KeyStoreError(f"{self.path} needs the master key {wanted}, which is not {where}")
 
-    def _masters(self) -> Iterator[bytes | None]:
+    def _masters(self, wanted: str) -> Iterator[bytes | None]:
         if self._secret is not None:
             yield self._secret
         else:
             yield read_master(self.master_path)
-            # A rotation may have been interrupted, or be under way: then this one may take that place just now.
-            yield read_master(waiting_path(self.master_path))
+            # A rotation was interrupted, or another file of keys has the same master key's file and was rotated; or a
+            # rotation is under way, and this one takes that place just now.
+            yield read_master(f"{self.master_path}.{wanted}")
             yield read_master(self.master_path)
 
     def _create(self) -> None:
@@ -288,19 +267,31 @@ class FileKeyStore:
             sync_folder(self.path)
 
         def lay_out(database: sqlite3.Connection) -> None:
-            if _is_laid_out(database, self.path):
+            if is_laid_out(database, self.path):
                 return
-            master = self._secret or read_master(self.master_path) or new_master(self.master_path, self._random)
-            for statement in _TABLES:
+            master = self._secret or read_master(self.master_path) or self._new_master()
+            for statement in TABLES:
                 database.execute(statement)
             database.execute("INSERT INTO vault VALUES (1, ?)", (master_id(master),))
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {LAYOUT}")
 
         with self._opened() as database:
-            done = _is_laid_out(database, self.path)
+            done = is_laid_out(database, self.path)
         if not done:
             self._transact(lay_out)
+
+    def _new_master(self) -> bytes:
+        master = self._random(KEY_SIZE)
+        try:
+            keep_master(self.master_path, master)
+        except KeyStoreError:
+            # Another file of keys that shares it was made in this very moment.
+            found = read_master(self.master_path)
+            if found is None:
+                raise
+            return found
+        return master
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._opened() as database:
@@ -317,7 +308,7 @@ class FileKeyStore:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             refuse_open(self.path)
-            database = sqlite3.connect(f"file:{_quoted(self.path)}?mode=rw", uri=True, timeout=10, isolation_level=None)
+            database = sqlite3.connect(f"file:{quoted(self.path)}?mode=rw", uri=True, timeout=10, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise KeyStoreError(f"{self.path} cannot be opened: {error}") from error
         try:
@@ -338,7 +329,7 @@ class FileKeyStore:
             with self._opened() as database:
                 # All that is read is of one moment, whoever rotates.
                 database.execute("BEGIN")
-                return work(database) if _is_laid_out(database, self.path) else otherwise
+                return work(database) if is_laid_out(database, self.path) else otherwise
 
         return await trio.to_thread.run_sync(read)
 
@@ -347,7 +338,7 @@ class FileKeyStore:
             if not os.path.exists(self.path):
                 return []
             with self._opened() as database:
-                there = _is_laid_out(database, self.path)
+                there = is_laid_out(database, self.path)
             return self._transact(work) if there else []
 
         async with self._lock:
@@ -357,38 +348,12 @@ class FileKeyStore:
 def _unwrap(cipher: Cipher, key_id: str, journal: bytes, domain: str, wrapped: bytes) -> DataKey:
     try:
         secret = cipher.open(wrapped[:NONCE], wrapped[NONCE:], key_context(key_id, journal, domain))
-    except SealBroken:
+    except (SealBroken, TypeError, AttributeError):  # a cell of that file may hold anything
         raise KeyStoreError(f"the key {key_id} is damaged: restore the file of keys from a backup") from None
     return DataKey(key_id, journal, domain, secret)
-
-
-def _is_laid_out(database: sqlite3.Connection, path: str) -> bool:
-    application, layout, tables = database.execute(
-        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-        "FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    if application == APPLICATION_ID and layout == LAYOUT:
-        return True
-    if application == APPLICATION_ID:
-        raise KeyStoreError(f"{path} has the layout {layout}, this release knows layout {LAYOUT}")
-    if application or layout or tables:
-        raise KeyStoreError(f"{path} is an SQLite file, but holds no keys of Trouper")
-    return False
-
-
-def _master_of(database: sqlite3.Connection) -> str:
-    found = database.execute("SELECT master FROM vault").fetchone()
-    if found is None:
-        raise KeyStoreError("the file of keys does not name its master key: restore it from a backup")
-    name: str = found[0]
-    return name
 
 
 def _checked(master: bytes) -> bytes:
     if len(master) != 32:
         raise KeyStoreError(f"a master key has 32 bytes, not {len(master)}")
     return master
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import stat
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
 
 from trouper_journal._aead import KEY_SIZE
 from trouper_journal._digest import hmac_sha256
 from trouper_journal._keystore import KeyStoreError
 from trouper_journal._whole_file import make_file, sync_folder
 
-PRIVATE = 0o600
+PRIVATE: Final = 0o600
+_ID: Final = re.compile("[0-9a-f]{16}")
 
 
 def master_id(master: bytes) -> str:
@@ -40,44 +45,73 @@ def read_master(path: str) -> bytes | None:
     return master
 
 
-def new_master(path: str, random: Callable[[int], bytes], *, replace: bool = False) -> bytes:
-    """Make a master key and its file, readable for its owner alone; both are durable when this returns.
+def keep_master(path: str, master: bytes) -> None:
+    """Keep a master key in a new file, readable for its owner alone; it is durable when this returns.
 
     Raises:
-        KeyStoreError: The file is there already and is not to be replaced, or it cannot be written.
+        KeyStoreError: The file is there already, or cannot be written.
     """
-    master = random(KEY_SIZE)
     try:
-        make_file(path, master.hex().encode() + b"\n", replace=replace)
+        make_file(path, master.hex().encode() + b"\n")
     except OSError as error:
         raise KeyStoreError(f"the master key {path} cannot be written: {error.strerror or error}") from error
-    return master
 
 
-def waiting_path(path: str) -> str:
-    """Where a new master key waits until all keys are wrapped with it."""
-    return f"{path}.new"
+def waiting_path(path: str, master: bytes) -> str:
+    """Where a new master key waits until all keys are wrapped with it; no two wait in one place."""
+    return f"{path}.{master_id(master)}"
 
 
-def settle_master(path: str, present: str) -> None:
-    """Let the master key that all keys are wrapped with take its place, where it still waits for it.
+def settle_master(path: str, present: str, *, alone: bool) -> None:
+    """Let the master key that all keys of a file are wrapped with take its place, where it still waits for it.
 
-    Only whoever has the file of keys locked may call this: between a look at that file and a renaming nobody else may
-    rotate, or a key that is needed would be lost.
+    Args:
+        path: Its place.
+        present: Its id.
+        alone: Whether nobody else needs what is there: then it, and whatever waits, is deleted. Otherwise it is kept
+            under the name that it would wait under, where it is found.
 
     Raises:
-        KeyStoreError: The files cannot be read.
-        OSError: It cannot be renamed.
+        KeyStoreError: The files cannot be read or renamed.
     """
-    if _is(read_master(path), present):
-        return
-    if _is(read_master(waiting_path(path)), present):
-        os.replace(waiting_path(path), path)
-        sync_folder(path)
+    with _one_at_a_time(path):
+        standing = read_master(path)
+        if standing is None or master_id(standing) != present:
+            waiting = f"{path}.{present}"
+            if read_master(waiting) is None:
+                return
+            if standing is not None and not alone:
+                _link(path, waiting_path(path, standing))
+            os.replace(waiting, path)
+            sync_folder(path)
+        if alone:
+            _remove_waiting(path)
 
 
-def _is(master: bytes | None, wanted: str) -> bool:
-    return master is not None and master_id(master) == wanted
+@contextmanager
+def _one_at_a_time(path: str) -> Iterator[None]:
+    """Keeps other processes from renaming master keys in this folder; files of keys may share one."""
+    try:
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise KeyStoreError(f"the master key {path} cannot be renamed: {error.strerror or error}") from error
+
+
+def _link(path: str, name: str) -> None:
+    with suppress(FileExistsError):
+        os.link(path, name)
+
+
+def _remove_waiting(path: str) -> None:
+    folder, name = os.path.split(path)
+    for each in os.listdir(folder):
+        if each.startswith(f"{name}.") and _ID.fullmatch(each.removeprefix(f"{name}.")):
+            os.unlink(os.path.join(folder, each))
 
 
 def refuse_open(path: str) -> None:

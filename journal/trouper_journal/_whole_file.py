@@ -7,16 +7,15 @@ import tempfile
 from contextlib import suppress
 
 
-def make_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = False) -> None:
+def make_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Make a file that only its owner can read; it is there whole or not at all, and on the disk when this returns.
 
     Args:
         path: Its name.
         data: What it holds.
-        replace: Whether it may take the place of a file of that name.
 
     Raises:
-        FileExistsError: There is one, and it may not.
+        FileExistsError: There is one of that name.
         OSError: It cannot be written.
     """
     where = os.path.abspath(os.fsdecode(path))
@@ -27,10 +26,7 @@ def make_file(path: str | os.PathLike[str], data: bytes, *, replace: bool = Fals
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if replace:
-            os.replace(written, where)
-        else:
-            _link(written, where)
+        _link(written, where)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(written)

@@ -143,6 +143,11 @@ trio.run(main)
 """
 
 
+def waiting_beside(path: Path) -> list[str]:
+    """Master keys that are not in their place."""
+    return sorted(each.name for each in path.parent.glob(f"{path.name}.master.*"))
+
+
 def killed_at(step: int, path: Path, what: str) -> bool:
     """Whether a process died at that step of what it does with the files; False where it was done before."""
     command = [sys.executable, "-c", KILLED, str(path), str(step), what]
@@ -165,24 +170,59 @@ async def test_a_kill_at_any_step_loses_no_key_and_leaves_nothing_that_stands_in
             assert [await FileKeyStore(path).find(key.id) for key in known] == known
             assert await FileKeyStore(path).rotate() >= len(known)
         assert [await FileKeyStore(path).find(key.id) for key in known] == known
-        assert not Path(f"{path}.master.new").exists()
+        assert waiting_beside(path) == []
         if not died:
             break
     assert step > 4
 
 
-async def test_a_new_master_key_that_nothing_is_wrapped_with_is_replaced(path: Path) -> None:
-    keys = FileKeyStore(path)
-    key = await keys.obtain(JOURNAL, "room/1")
-    waiting = Path(f"{path}.master.new")
-    # The last two are what a full disk used to leave.
+async def test_a_new_master_key_that_nothing_is_wrapped_with_is_deleted(path: Path) -> None:
+    key = await FileKeyStore(path).obtain(JOURNAL, "room/1")
+    waiting = Path(f"{path}.master.{'ab' * 8}")
     for left in ("ab" * 32, "ab", ""):
         waiting.write_text(left)
         waiting.chmod(0o600)
         assert await FileKeyStore(path).find(key.id) == key
         assert await FileKeyStore(path).rotate() == 1
         assert await FileKeyStore(path).find(key.id) == key
-        assert not waiting.exists()
+        assert waiting_beside(path) == []
+
+
+async def test_files_of_keys_may_share_a_master_key_and_be_rotated_one_by_one(tmp_path: Path) -> None:
+    master = tmp_path / "company.master"
+
+    def store(name: str) -> FileKeyStore:
+        return FileKeyStore(tmp_path / name, master)
+
+    keys = {name: await store(name).obtain(JOURNAL, "room/1") for name in ("a", "b", "c")}
+    first = master.read_text()
+    for name in ("a", "b", "a", "b", "c", "b"):
+        assert await store(name).rotate() == 1
+        for each, key in keys.items():
+            assert await store(each).find(key.id) == key
+            assert await store(each).obtain(JOURNAL, "room/1") == key
+    # What was the master key is kept under its id, until a person deletes it.
+    kept = [each for each in tmp_path.glob("company.master.*") if each.read_text() == first]
+    assert len(kept) == 1
+    kept[0].unlink()
+    for each, key in keys.items():
+        assert await store(each).find(key.id) == key
+
+
+@pytest.mark.parametrize(
+    "cell", ["wrapped = 'x'", "wrapped = 5", "wrapped = x'00'", "wrapped = zeroblob(60)", "journal = 'x'", "domain = 5"]
+)
+async def test_a_damaged_cell_is_a_damaged_key_and_no_crash(path: Path, cell: str) -> None:
+    key = await FileKeyStore(path).obtain(JOURNAL, "room/1")
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE keys SET {cell}")
+    database.close()
+    found = await FileKeyStore(path).find(key.id)
+    assert isinstance(found, Withheld)
+    assert (found.reason, "damaged" in found.details) == ("locked", True)
+    with pytest.raises(KeyStoreError, match="damaged"):
+        await FileKeyStore(path).rotate()
+    assert waiting_beside(path) == []
 
 
 async def test_a_master_key_that_cannot_be_written_leaves_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.journal_format.test_format_page import PAGE, blocks, literal, table
 
 from trouper_journal import Content, Domain, EventRegistry, Journal, JournalCorrupt, Opened, Plain, Value, Write, event
 from trouper_journal._aead import Cipher, SealBroken
-from trouper_journal._keyfile import APPLICATION_ID, LAYOUT
+from trouper_journal._keyfile_layout import APPLICATION_ID, LAYOUT
 from trouper_journal._masterkey import master_id
 from trouper_journal._sealed import (
     content_context,

@@ -101,6 +101,9 @@ def keys(output: Output, /, action: str, file: Path, *, master_key: Path | None)
             output.json({"file": str(file), "master_key_file": store.master_path, "rewrapped": number})
         else:
             output.result(styled(f"{count(number, 'key')} wrapped with a new master key, {store.master_path}", "green"))
+            if master_key is not None:
+                kept = "the old one is kept beside it, with its id behind the name"
+                output.note(styled(f"{kept}: delete it once no file of keys needs it", "dim"))
         return Exit.OK
 
     return run_async(main)
