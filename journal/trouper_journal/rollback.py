@@ -136,7 +136,8 @@ async def head_of(journal: Journal) -> KnownHead:
 async def write_head(journal: Journal) -> KnownHead:
     """Write down beside a journal's file where it stands; the side file is replaced at once, or stays as it was.
 
-    A side file that is damaged, or of another journal, is kept aside as ``<journal>.head.old``.
+    For whoever drives the journal, and so for one at a time. A side file that is damaged, or of another journal, is
+    kept aside as ``<journal>.head.old``.
 
     Raises:
         ValueError: The journal is not in a file.
@@ -178,7 +179,8 @@ def _write(path: str, head: KnownHead) -> None:
         if known is None or known.journal_id != head.journal_id:
             with suppress(OSError):
                 os.replace(path, f"{path}.old")
-    part = f"{path}.{os.getpid()}.part"
+    # What a killed process left of it is written over.
+    part = f"{path}.part"
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 import trio
 from tests.agents.office import AnyTool, Office, World, asks, happened, of, office, until
 
-from trouper import Principal, Runtime, RuntimeOptions
+from trouper import Absent, Found, Principal, Runtime, RuntimeOptions
 from trouper.core.events import ActionInterrupted, ActionStarted, ActionUnresolved, ModelLost, RestoreCarriedOut
 from trouper.core.restore_events import RESTORES
 from trouper.errors import JournalRolledBack
@@ -87,6 +89,56 @@ async def test_a_write_under_way_in_an_older_copy_is_unknown(tmp_path: Path, eff
         assert [type(event).__name__ for event in told] == ["JournalRestored", "RestoreCarriedOut"]
         assert isinstance(told[1], RestoreCarriedOut)
         assert (told[1].runs, told[1].actions) == (1, 1)
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_query_settles_what_it_finds_and_nothing_that_it_does_not(tmp_path: Path, *, there: bool) -> None:
+    copy = tmp_path / "copy.db"
+
+    def booked(n: int) -> Found | Absent:
+        return Found(f"booked {n}") if there else Absent()
+
+    def booker(world: World) -> list[AnyTool]:
+        return [world.hanger(effect="queryable_write", query=booked)]
+
+    async with office(tmp_path, [asks(("hang", {"n": 1})), "Well."], booker, done=False) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Go.")
+            await happened(runtime, run, ActionStarted)
+            await back_up(desk.path, copy)
+            await runtime.submit("desk", "Go on.")
+        effects = len(desk.world.effects)
+        put_back(desk, copy)
+        await accepted(desk)
+        async with desk.open() as runtime:
+            again = runtime.run(run.id)
+            if not there:
+                await until(runtime, run.id, "in_doubt")
+                await runtime.resolve(f"{run.id}/0.0", "not_applied", by="maria")
+            assert (await again.wait()).output == "Well."
+            assert len(await of(again, ActionStarted)) == 1
+        assert len(desk.world.effects) == effects
+
+
+async def test_a_driver_that_dies_at_any_step_leaves_what_the_next_can_go_on_with(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.agents.kill_restorer", str(tmp_path)]
+    done = await trio.run_process(
+        program, capture_stdout=True, capture_stderr=True, cwd=Path(__file__).parents[2], check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    plain, parked, carried_out = map(int, done.stdout.split())
+    assert (plain > 10, parked > 1, carried_out > plain) == (True, True, True)
+
+
+async def test_where_the_side_file_cannot_be_written_all_goes_on(tmp_path: Path) -> None:
+    async with office(tmp_path, lambda _: "Hello.", done=False) as desk:
+        await greet(desk)
+        before = side_file(Path(f"{desk.path}.head"))
+        # The name that it has while it is written is taken: as a folder that nobody may write to, also for root.
+        os.mkdir(f"{desk.path}.head.part")
+        await greet(desk)
+        assert side_file(Path(f"{desk.path}.head")) == before
+        assert await state_of(desk) == "matches"
 
 
 async def test_a_call_that_only_reads_is_made_again(tmp_path: Path) -> None:
