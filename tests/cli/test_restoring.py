@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import trio
-from tests.cli.program import called, complaint, objects, ok_called, one_object
+from tests.cli.program import AGENTS, called, complaint, daemon, objects, ok_called, one_object, trouper, waiting_run
 
 from trouper import Agent, Runtime
 from trouper.testing import ScriptedModel
@@ -59,6 +59,56 @@ def test_records_that_stand_in_the_log_alone_are_missed_where_a_copy_lacks_it(tm
     shutil.copy(f"{path}.head", f"{taken}.head")
     done = called("verify", taken)
     assert (done.returncode, "and not as it was left" in done.stdout) == (1, True)
+
+
+def test_what_an_archive_takes_out_is_known_to_the_file_beside_the_journal(tmp_path: Path) -> None:
+    path, side, copy = tmp_path / "desk.db", tmp_path / "desk.db.head", tmp_path / "copy.db"
+    greet(path)
+    early = side.read_bytes()
+    greet(path)
+    shutil.copy(path, copy)
+    before = side.read_bytes()
+    run = one_object(ok_called("runs", path, "--json", "-n", "1"))["run"]
+    archiving = ["archive", path, "--run", str(run), "--out", tmp_path / "old.archive"]
+    assert one_object(ok_called(*archiving, "--json"))["moved"]
+    assert side.read_bytes() != before
+    for known in (side.read_bytes(), before, early):
+        side.write_bytes(known)
+        assert told_elsewhere(path) == ("matches", None)
+    assert "as it was left" in ok_called("restore", path)
+    ok_called(*archiving)
+    assert told_elsewhere(path) == ("matches", None)
+    shutil.copy(copy, path)
+    assert called("restore", path).returncode == 1
+    refused = called(*archiving)
+    assert refused.returncode == 4
+    assert "trouper restore" in complaint(refused)
+    assert told_elsewhere(path) == ("rolled_back", "bad")
+
+
+def test_a_backup_is_put_back_after_a_crash_and_gone_on_with(tmp_path: Path) -> None:
+    path, copy = tmp_path / "desk.db", tmp_path / "copy.db"
+    run = waiting_run(path, "desk")
+    ok_called("backup", path, "--out", copy)
+    ok_called("approve", path, f"{run}/0.0", "--as", "maria")
+    with daemon(path, "desk") as process:
+        process.read_until(process.out, '"ended"')
+        assert process.end() == (0, "")
+    # Killed, with its newest records in the log alone.
+    waiting_run(path, "payer")
+    for ending in ("-wal", "-shm"):
+        Path(f"{path}{ending}").unlink()
+    shutil.copy(copy, path)
+    assert told_elsewhere(path) == ("rolled_back", "bad")
+    refused = trouper("run", f"{AGENTS}:asker", "Please.", "--journal", path)
+    assert refused.returncode == 4
+    assert "its runs are parked until `trouper restore" in refused.stderr
+    ok_called("restore", path, "--accept", "--as", "maria", "--reason", "the disk died")
+    ok_called("approve", path, f"{run}/0.0", "--as", "maria")
+    with daemon(path, "desk") as process:
+        process.read_until(process.out, '"ended"')
+        assert process.end() == (0, "")
+    assert told_elsewhere(path) == ("matches", None)
 
 
 def test_an_older_copy_is_told_and_accepted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from attrs import frozen
 from trouper.audit.archivable import Refused, Selection, choose
 from trouper.core.archive_events import ARCHIVES, ArchiveMade
 from trouper.core.events import Principal
+from trouper.runtime.restoring import kept_head
 from trouper_journal import ArchiveRefused, Clock, Journal, Key, Plain, StorageBusy, SystemClock, plain_digest
 from trouper_journal.archive import ArchiveCheck, check_archive, move_to_archive, open_archive, shrink, write_archive
 
@@ -82,13 +83,14 @@ async def archive_finished(
 
     Raises:
         JournalInUse: Somebody drives the journal.
+        JournalRolledBack: It was put back to an older copy, and nobody has accepted that.
         ArchiveRefused: Something that is named must stay (the first reason is told), or the file does not fit.
         UnknownRun, UnknownSession: What is named is not there.
         RecordArchived: It was archived already.
         JournalError: The storage failed.
     """
     time = clock or SystemClock()
-    async with journal.drive("archive") as fence:
+    async with journal.drive("archive") as fence, kept_head(journal):
         before = await trio.to_thread.run_sync(_size, journal.path)
         refused: tuple[Refused, ...] = ()
         resumed = await trio.Path(target).exists()

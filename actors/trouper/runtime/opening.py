@@ -155,8 +155,8 @@ async def furnished(
             async with stage.open(desk, grace=options.grace, model_concurrency=room, beside=beside, first=first):
                 yield commands, desk, stage
         finally:
-            if keeper is not None and stage.failure is None:
-                await keeper.end(desk)
+            if keeper is not None and stage.failure is None and desk.parked is None:
+                await keeper.end()
 
 
 async def _head_keeper(journal: Journal) -> HeadKeeper | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -95,19 +96,20 @@ class HeadKeeper:
         """Look how a journal stands to its side file; before the driver's first commit."""
         return cls(journal, await compare_head(journal))
 
-    async def settle(self, fence: int) -> JournalRolledBack | None:
-        """Why no run may be driven; None where all may.
-
-        Where an older copy was accepted, what was under way in it is first recorded as unknown: before any run is put
-        on stage.
-        """
+    async def refusal(self) -> JournalRolledBack | None:
+        """Why nothing may be driven: an older copy that nobody has accepted; None where there is no such reason."""
         found = self._found
-        if (
-            found.state == "rolled_back"
-            and found.before is not None
-            and await restored(self._journal, found.before) is None
-        ):
-            return JournalRolledBack(self._journal.path or "", found.before.size, found.now.size)
+        if found.state != "rolled_back" or found.before is None:
+            return None
+        if await restored(self._journal, found.before) is not None:
+            return None
+        return JournalRolledBack(self._journal.path or "", found.before.size, found.now.size)
+
+    async def settle(self, fence: int) -> JournalRolledBack | None:
+        """The same; where an older copy was accepted, what was under way in it is first recorded as unknown."""
+        refusal = await self.refusal()
+        if refusal is not None:
+            return refusal
         last = await restored(self._journal)
         if last is not None and not last.carried_out:
             await carry_out(self._journal, last.position, fence)
@@ -138,18 +140,38 @@ class HeadKeeper:
                 if not await _more(news):
                     return
 
-    async def end(self, desk: Desk) -> None:
+    async def end(self) -> None:
         """Write the side file a last time, in bounded time."""
-        if desk.parked is None:
-            with trio.move_on_after(_CLOSING) as scope:
-                scope.shield = True
-                await self._write()
+        with trio.move_on_after(_CLOSING) as scope:
+            scope.shield = True
+            await self._write()
 
     async def _write(self) -> None:
         # Where it cannot be written, an older copy will not be noticed: no reason to hold anybody up.
         with suppress(OSError, JournalError):
             if self._known != await self._journal.position():
                 self._known = (await write_head(self._journal)).size
+
+
+@asynccontextmanager
+async def kept_head(journal: Journal) -> AsyncIterator[None]:
+    """The side file of a journal that is driven without a runtime, for a while: it is written at the end.
+
+    Raises:
+        JournalRolledBack: The journal was put back to an older copy, and nobody has accepted that.
+        JournalError: It cannot be read.
+    """
+    if journal.path is None:
+        yield
+        return
+    keeper = await HeadKeeper.begin(journal)
+    refusal = await keeper.refusal()
+    if refusal is not None:
+        raise refusal
+    try:
+        yield
+    finally:
+        await keeper.end()
 
 
 async def _more(news: News) -> bool:
