@@ -69,7 +69,7 @@ def test_what_an_archive_takes_out_is_known_to_the_file_beside_the_journal(tmp_p
     shutil.copy(path, copy)
     before = side.read_bytes()
     run = one_object(ok_called("runs", path, "--json", "-n", "1"))["run"]
-    archiving = ["archive", path, "--run", str(run), "--out", tmp_path / "old.archive"]
+    archiving: list[str | Path] = ["archive", path, "--run", str(run), "--out", tmp_path / "old.archive"]
     assert one_object(ok_called(*archiving, "--json"))["moved"]
     assert side.read_bytes() != before
     for known in (side.read_bytes(), before, early):
