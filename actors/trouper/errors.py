@@ -19,6 +19,7 @@ from trouper_journal._errors import JournalRolledBack as JournalRolledBack
 from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
 from trouper_journal._errors import RecordArchived as RecordArchived
+from trouper_journal._errors import RecordDamaged as RecordDamaged
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy
 from trouper_journal._errors import StorageFull as StorageFull

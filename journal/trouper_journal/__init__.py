@@ -5,6 +5,7 @@ from trouper_journal._canonical import canonical as canonical
 from trouper_journal._clock import Clock as Clock
 from trouper_journal._clock import SystemClock as SystemClock
 from trouper_journal._codec import Encoded as Encoded
+from trouper_journal._damaged import Damaged as Damaged
 from trouper_journal._digest import content_digest as content_digest
 from trouper_journal._digest import leaf_digest as leaf_digest
 from trouper_journal._digest import plain_digest as plain_digest
@@ -26,6 +27,7 @@ from trouper_journal._errors import JournalRolledBack as JournalRolledBack
 from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._errors import NotAJournal as NotAJournal
 from trouper_journal._errors import RecordArchived as RecordArchived
+from trouper_journal._errors import RecordDamaged as RecordDamaged
 from trouper_journal._errors import StaleFence as StaleFence
 from trouper_journal._errors import StorageBusy as StorageBusy
 from trouper_journal._errors import StorageFull as StorageFull

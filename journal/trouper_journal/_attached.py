@@ -8,6 +8,7 @@ import attrs
 
 from trouper_journal._archived import Archived
 from trouper_journal._codec import SALT_SIZE
+from trouper_journal._damaged import Marking
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._proposals import MAX_EVENTS
 from trouper_journal._records import Committed, KeyEntry, Record
@@ -45,12 +46,15 @@ async def with_values(store: Store, record: Record, opener: Opener | None = None
     Raises:
         JournalCorrupt: Its content does not name them, they are not bytes, or it does not open; names the position.
     """
-    if opener is not None and record.key_id is not None:
-        return await opener.opened(record)
-    if not record.large or record.key_id is not None:
-        return record
     try:
+        if opener is not None and record.key_id is not None:
+            return await opener.opened(record)
+        if not record.large or record.key_id is not None:
+            return record
         digests = {reference.digest for reference in references(record.content[SALT_SIZE:])}
         return attrs.evolve(record, values=await store.values(digests))
     except JournalCorrupt as error:
-        raise JournalCorrupt(str(error), record.position) from None
+        text = str(error).removeprefix(f"position {error.position}: ")
+        if isinstance(store, Marking):
+            return store.mark(record, text)
+        raise JournalCorrupt(text, record.position) from None

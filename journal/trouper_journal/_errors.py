@@ -231,6 +231,20 @@ class RecordArchived(UnknownEvent):
         self.file = file
 
 
+class RecordDamaged(UnknownEvent):
+    """What is stored in a record's place is not what was recorded: it can be listed, and not folded past.
+
+    Attributes:
+        stream: The record's stream; empty where it is not known.
+    """
+
+    def __init__(self, problem: str, position: int, stream: str) -> None:
+        super().__init__("(damaged)", 0, position, None)
+        # An error's text is what it was made with.
+        self.args = (f"position {position}: {problem}" if position else problem,)
+        self.stream = stream
+
+
 class ArchiveRefused(JournalError):
     """Streams cannot be archived, or an archive does not go with this journal; nothing was moved."""
 

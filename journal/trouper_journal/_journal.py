@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from trouper_journal import _snapshots
-from trouper_journal._attached import original, with_values
+from trouper_journal._attached import original
 from trouper_journal._clock import Clock, SystemClock
 from trouper_journal._errors import JournalInUse, StorageReadOnly
 from trouper_journal._lock import DriverLock
@@ -19,18 +20,19 @@ from trouper_journal._news import NewsHub
 from trouper_journal._opening import Opening, Provider, Storage, open_storage, open_to_read, real_path
 from trouper_journal._options import JournalOptions
 from trouper_journal._planner import Proposal
-from trouper_journal._proposals import MAX_INT, NOTHING, Proposer, checked_name, plain_name
-from trouper_journal._records import Committed, Key, Record, StreamHead, Write
+from trouper_journal._proposals import NOTHING, Proposer, checked_name, plain_name
+from trouper_journal._reader import Reader, bounded
+from trouper_journal._records import Committed, Key, Write
 from trouper_journal._registry import EventRegistry
 from trouper_journal._statistics import JournalStatistics
 from trouper_journal._store import Store
-from trouper_journal._tail import PAGE, Arrivals, News, Pages, Records, Tail
 from trouper_journal._values import Value
 from trouper_journal._verification import Verification
 from trouper_journal._verifying import verify
 from trouper_journal._writer import Writer
 
 if TYPE_CHECKING:
+    from trouper_journal._damaged import Damaged
     from trouper_journal._keystore import KeyStore
     from trouper_journal._sealer import Sealer
 
@@ -39,7 +41,7 @@ NO_EVENTS: Final = EventRegistry([])
 
 
 @final
-class Journal:
+class Journal(Reader):
     """An append-only journal of events, in a file or in memory.
 
     Made by ``Journal.open``. May be used from any task of the program, also outside of the one that opened it, as
@@ -60,16 +62,18 @@ class Journal:
         clock: Clock,
         random: Callable[[int], bytes],
         read_only: bool = False,
+        reading: Callable[[Store], Store] | None = None,
         keys: KeyStore | None = None,
     ) -> None:
+        checked = store if reading is None else reading(store)
+        self._sealer = None if keys is None else _sealer(keys, checked, random)
+        super().__init__(checked, news, self._sealer, checked=reading is not None)
         self._store = store
         self._writer = writer
-        self._news = news
         self._path = path
         self._registry = registry
         self._clock = clock
         self._proposer = Proposer(registry, random)
-        self._sealer = None if keys is None else _sealer(keys, store, random)
         self._driven = False
         self._read_only = read_only
 
@@ -93,7 +97,10 @@ class Journal:
         Args:
             path: The file, created where nothing is there; None for a journal in memory.
             read_only: Only read a file that is there: not a byte of it or beside it is written, so that neither needs
-                write permission. Whoever writes to it meanwhile is not held up, and what they commit is seen.
+                write permission. Whoever writes to it meanwhile is not held up, and what they commit is seen. Each
+                record is held against its digest and its place before it is given; where one is missing or was changed,
+                what is good before it is given, and then reading raises JournalCorrupt with its position. To read on
+                behind it, see `past_damage`.
             registry: The events that can be written and read; none by default, which is enough to list and verify.
             clock: Source of time.
             options: Durability and limits.
@@ -118,12 +125,14 @@ class Journal:
         else:
             provide = partial(open_storage, where, settings, new_id=random(16), now=clock.now(), wrap=wrap)
         make = partial(Journal, path=where, registry=registry or NO_EVENTS, clock=clock, random=random)
-        return Opening(provide, settings, clock, partial(make, read_only=read_only, keys=keys))
+        reading = _checking() if read_only else None
+        return Opening(provide, settings, clock, partial(make, read_only=read_only, reading=reading, keys=keys))
 
     @staticmethod
     def over(
         store: Store,
         *,
+        checked: bool = False,
         registry: EventRegistry | None = None,
         clock: Clock | None = None,
         options: JournalOptions | None = None,
@@ -134,6 +143,7 @@ class Journal:
 
         Args:
             store: Any storage engine that keeps the promises of ``Store``.
+            checked: Whether records are checked before they are given, as where a file is opened for reading only.
             registry: As for ``open``.
             clock: As for ``open``.
             options: As for ``open``.
@@ -146,7 +156,8 @@ class Journal:
 
         clock = clock or SystemClock()
         make = partial(Journal, path=None, registry=registry or NO_EVENTS, clock=clock, random=random)
-        return Opening(provide, options or JournalOptions(), clock, partial(make, keys=keys))
+        reading = _checking() if checked else None
+        return Opening(provide, options or JournalOptions(), clock, partial(make, reading=reading, keys=keys))
 
     @property
     def id(self) -> bytes:
@@ -176,6 +187,19 @@ class Journal:
     def statistics(self) -> JournalStatistics:
         """A snapshot of the journal's counters."""
         return JournalStatistics(self._writer.statistics(), self._news.position, self._news.waiting)
+
+    def past_damage(self, told: Callable[[Damaged], None]) -> Journal:
+        """This journal, for reading on behind what is damaged, as long as this one is open.
+
+        In the place of a record that is missing, cannot be read or is not what was recorded, a `Damaged` marker is
+        read, one for all that are missing in a row. Decoding it raises RecordDamaged, an UnknownEvent.
+
+        Args:
+            told: Called with each marker, each time that it is read, before it is given.
+        """
+        other = copy.copy(self)
+        other.read_from(_checking(told)(self._store), checked=True)
+        return other
 
     async def commit(
         self,
@@ -231,112 +255,6 @@ class Journal:
             self._proposer.propose(writes, require=require or NOTHING, key=key, fence=fence, meta=meta)
         )
 
-    def read(self, stream: str, *, after: int = 0) -> AsyncIterator[Record]:
-        """The records of a stream with versions above ``after``, in order; none where there is no such stream.
-
-        Iterating raises StorageBusy, JournalCorrupt or JournalBroken where the storage cannot be read, and
-        JournalClosed once the block has been left.
-        """
-        begin = _bounded(after, "after")
-
-        async def page(last: Record | None) -> Sequence[Record]:
-            return await self._read_stream(stream, begin if last is None else last.version, PAGE)
-
-        return Records(self._store, page, self._sealer)
-
-    def read_all(self, *, after: int = 0) -> AsyncIterator[Record]:
-        """All records with positions above ``after``, in order, up to the present end; errors as for ``read``."""
-        begin = _bounded(after, "after")
-
-        async def page(last: Record | None) -> Sequence[Record]:
-            self._check_open()
-            return await self._store.read_all(begin if last is None else last.position, PAGE)
-
-        return Records(self._store, page, self._sealer)
-
-    async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
-        """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one.
-
-        The large values of all of them are held at once. Errors as for ``read``.
-        """
-        records = await self._read_stream(stream, _bounded(after, "after"), max(1, _bounded(limit, "limit")))
-        if self._sealer is not None or any(record.large for record in records):
-            return [await with_values(self._store, record, self._sealer) for record in records]
-        return records
-
-    def tail(self, *, after: int = 0) -> Tail:
-        """All records with positions above ``after``, and then what comes, also from other processes.
-
-        Raises:
-            JournalClosed: The block has been left.
-        """
-        self._check_open()
-        return Tail(self._store, self._news, _bounded(after, "after"), self._sealer)
-
-    def news(self) -> News:
-        """A subscription to the bare fact that something was committed.
-
-        Raises:
-            JournalClosed: The block has been left.
-        """
-        self._check_open()
-        return News(self._store, self._news)
-
-    def arrivals(self) -> Arrivals:
-        """A subscription to what others than the driver append: which streams, as far as this process knows.
-
-        Raises:
-            JournalClosed: The block has been left.
-        """
-        self._check_open()
-        return Arrivals(self._store, self._news)
-
-    def streams(
-        self, *, label: str | None = None, prefix: str = "", wake_before: int | None = None
-    ) -> AsyncIterator[StreamHead]:
-        """Streams in order of creation. Errors as for ``read``.
-
-        Args:
-            label: Only those with this label.
-            prefix: Only those whose name begins so.
-            wake_before: Only those with a ``wake_at`` of at most this moment, ns UTC.
-        """
-        status, begin = plain_name(label), plain_name(prefix)
-        nameless = (label is not None and status is None) or (prefix != "" and begin is None)
-        due = None if wake_before is None else _bounded(wake_before, "wake_before")
-
-        async def page(last: StreamHead | None) -> Sequence[StreamHead]:
-            self._check_open()
-            if nameless:
-                return []
-            after = "" if last is None else last.stream
-            return await self._store.streams(label=status, prefix=begin or "", wake_before=due, after=after, limit=PAGE)
-
-        return Pages(page)
-
-    async def next_wake(self, *, after: int) -> int | None:
-        """The earliest ``wake_at`` of any stream that is later than ``after`` (ns UTC); None where there is none."""
-        self._check_open()
-        return await self._store.next_wake(_bounded(after, "after"))
-
-    async def head(self, stream: str) -> StreamHead | None:
-        """Where a stream stands; None where there is no such stream."""
-        self._check_open()
-        name = plain_name(stream)
-        return None if name is None else (await self._store.load([name], [])).streams.get(name)
-
-    async def position(self) -> int:
-        """Position of the last record, read from the storage."""
-        self._check_open()
-        return await self._store.position()
-
-    async def find(self, key_name: str) -> Committed | None:
-        """What was committed under a key; None where nothing was."""
-        self._check_open()
-        name = plain_name(key_name)
-        entry = None if name is None else (await self._store.load([], [name])).keys.get(name)
-        return None if entry is None else await original(self._store, entry, self._sealer)
-
     @asynccontextmanager
     async def drive(self, node: str) -> AsyncIterator[int]:
         """Be the journal's one driver for the length of a block; gives the fence for the driver's commits.
@@ -377,7 +295,7 @@ class Journal:
         self._check_open()
         if self._sealer is not None:
             return  # a folded state would hold in plain what is sealed
-        if (name := plain_name(stream)) is not None and version == _bounded(version, "version") > 0:
+        if (name := plain_name(stream)) is not None and version == bounded(version, "version") > 0:
             await _snapshots.save(self._store, name, version, fingerprint, state)
 
     async def load_snapshot(self, stream: str, fingerprint: str) -> tuple[int, bytes] | None:
@@ -415,20 +333,12 @@ class Journal:
         verdict = await slot.wait()
         return verdict if isinstance(verdict, Committed) else await original(self._store, verdict, self._sealer)
 
-    async def _read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
-        self._check_open()
-        name = plain_name(stream)
-        return [] if name is None else await self._store.read_stream(name, after, limit)
 
-    def _check_open(self) -> None:
-        self._news.check()
+def _checking(told: Callable[[Damaged], None] | None = None) -> Callable[[Store], Store]:
+    # Loaded here alone, as the sealer is: only who reads evidence needs it.
+    from trouper_journal._checked import checked
 
-
-def _bounded(number: int, what: str) -> int:
-    """A version, position, time or number within what storages can compare with."""
-    if type(number) is not int:
-        raise TypeError(f"{what}: {number!r} is not an integer")
-    return max(0, min(number, MAX_INT))
+    return partial(checked, told=told)
 
 
 def _sealer(keys: KeyStore, store: Store, random: Callable[[int], bytes]) -> Sealer:

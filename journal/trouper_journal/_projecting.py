@@ -12,13 +12,13 @@ import trio
 
 from trouper_journal._archived import Archived
 from trouper_journal._attached import with_values
+from trouper_journal._damaged import Damaged
 from trouper_journal._errors import StorageReadOnly
 from trouper_journal._journal import Journal
 from trouper_journal._projection_tables import Mark, ProjectionTables
 from trouper_journal._projections import Cell, Entry, Projection, checked
 from trouper_journal._records import Record
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
-from trouper_journal._tail import PAGE
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Projected:
             end = await self._journal.position()
             await self._begin_once()
             while self._mark.position < end:
-                page = await self._journal.store.read_all(self._mark.position, PAGE)
+                page = await self._journal.read_all_page(self._mark.position)
                 if not page:
                     break
                 await self._take(page)
@@ -132,7 +132,7 @@ class Projected:
         if found.position > position:
             leaves[found.position] = b"no such record"
         elif found.position > 0:
-            for record in await self._journal.store.read_all(found.position - 1, 1):
+            for record in await self._journal.read_all_page(found.position - 1, 1):
                 leaves[found.position] = record.leaf if record.position == found.position else found.leaf
         return await _in_thread(partial(self._tables.begin, stands))
 
@@ -140,11 +140,11 @@ class Projected:
         """What the projection is given of a page, how many records of it can be read, and what became of the next."""
         entries: list[Entry] = []
         for number, record in enumerate(page):
-            if isinstance(record, Archived):
+            if isinstance(record, Archived | Damaged):
                 continue
             if record.type in self._types:
                 try:
-                    whole = await with_values(self._journal.store, record)
+                    whole = await with_values(self._journal.reading, record)
                     entries.append(Entry(whole, self._journal.registry.decode(whole)))
                 except Exception as error:  # noqa: BLE001 -- raised by the caller, once all before it is taken in
                     return entries, number, error
@@ -190,8 +190,8 @@ async def open_projection(
 
 def _mark_after(mark: Mark, page: Sequence[Record]) -> Mark:
     last = page[-1]
-    # Markers of archived records stand in their places; what cannot be read at all leaves a gap.
-    missing = last.position - mark.position - sum(not isinstance(record, Archived) for record in page)
+    # Markers of archived records, and of damaged ones, stand in their places; one may stand for many.
+    missing = last.position - mark.position - sum(not isinstance(record, Archived | Damaged) for record in page)
     return Mark(last.position, last.leaf, mark.missing + missing)
 
 

@@ -8,9 +8,11 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
-from trouper_journal._archived import Archived, refuse
+from trouper_journal import _archived, _damaged
+from trouper_journal._archived import Archived
 from trouper_journal._classes import Shapes
 from trouper_journal._codec import Encoded, EventCodec, split
+from trouper_journal._damaged import Damaged
 from trouper_journal._errors import InvalidRegistry, JournalCorrupt, UnknownEvent, UnregisteredEvent
 from trouper_journal._printable import Plain
 from trouper_journal._records import Domain, Record
@@ -185,13 +187,16 @@ class EventRegistry:
 
         Raises:
             RecordArchived: The record was moved out to an archive.
+            RecordDamaged: What is stored in its place is not what was recorded.
             UnknownEvent: The type is not in this registry, or the schema is newer than here.
             JournalCorrupt: The stored bytes do not form such an event; the message names position and field.
         """
         codec = self._by_type.get(record.type)
         if codec is None:
             if isinstance(record, Archived):
-                raise refuse(record)
+                raise _archived.refuse(record)
+            if isinstance(record, Damaged):
+                raise _damaged.refuse(record)
             raise UnknownEvent(record.type, record.schema, record.position, None)
         if record.schema == codec.schema:
             return codec.decode(record)

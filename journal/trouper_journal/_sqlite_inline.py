@@ -132,7 +132,8 @@ async def open_inline(
     """
     store = InlineStore(path)
     try:
-        async with Journal.over(store if wrap is None else wrap(store), registry=registry, keys=keys) as journal:
+        inner = store if wrap is None else wrap(store)
+        async with Journal.over(inner, checked=True, registry=registry, keys=keys) as journal:
             yield journal
     finally:
         store.close()

@@ -187,16 +187,18 @@ class ReadOnlyFile:
         import shutil
         import tempfile
 
-        folder = tempfile.mkdtemp(prefix="trouper-reading-")
+        folder = ""
         try:
+            folder = tempfile.mkdtemp(prefix="trouper-reading-")
             for ending in ("", "-wal", "-journal"):
                 if os.path.exists(f"{self._path}{ending}"):
                     shutil.copyfile(f"{self._path}{ending}", os.path.join(folder, f"journal.db{ending}"))
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
             raise StorageUnreadable(
-                f"{self._path} has a log without its index, and could not be copied to {folder} to be read: "
-                f"{error.strerror}"
+                f"{self._path} has a log without its index, and could not be copied to "
+                f"{folder or tempfile.gettempdir()} to be read: {error.strerror} (TMPDIR names another place)"
             ) from None
         self._copy = os.path.join(folder, "journal.db")
         return self._copy
@@ -212,6 +214,8 @@ def _connect(path: str, how: str, busy_timeout: float) -> sqlite3.Connection:
         f"file:{name}?{how}", uri=True, timeout=busy_timeout, isolation_level=None, cached_statements=64
     )
     database.execute("PRAGMA query_only = ON")
+    # So that SQLite does not refuse a file as a whole of which the end is missing: what is there can be read.
+    database.execute("PRAGMA writable_schema = ON")
     return database
 
 

@@ -10,6 +10,7 @@ from trouper_journal._archive_rows import has_archived, with_archived, with_arch
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import KeyEntry, Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import is_undecodable
+from trouper_journal._sqlite_index import SOUND
 from trouper_journal._store import Batch, Head, Known
 
 _MAX_IDS = 20_000
@@ -140,6 +141,8 @@ def read_head(database: sqlite3.Connection) -> Head:
     position, epoch, tree = row
     if type(position) is not int or type(epoch) is not int or type(tree) is not bytes:
         raise JournalCorrupt("the journal's head is not numbers and bytes: restore the file from a backup")
+    if position < 0:
+        raise JournalCorrupt(f"the journal's head is at position {position}: restore the file from a backup")
     return Head(position, epoch, tree)
 
 
@@ -179,9 +182,16 @@ def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Recor
 
 
 def list_streams(
-    database: sqlite3.Connection, *, label: str | None, prefix: str, wake_before: int | None, after: str, limit: int
+    database: sqlite3.Connection,
+    *,
+    label: str | None,
+    prefix: str,
+    wake_before: int | None,
+    after: str,
+    limit: int,
+    sound: bool = False,
 ) -> list[StreamHead]:
-    """A page of stream heads in order of creation."""
+    """A page of stream heads in order of creation; with ``sound``, rows that are none are passed over."""
     # A sign before a column keeps SQLite from going by its index. Few streams are due, so the index on what is due
     # comes first; else the order of creation does, because the index on names would have all of them sorted.
     column = "id" if wake_before is None else "+id"
@@ -197,6 +207,8 @@ def list_streams(
     if prefix:
         wheres.append("substr(name, 1, ?) = ?")
         cells += [len(prefix), prefix]
+    if sound:
+        wheres.append(SOUND)
     where = " AND ".join(wheres)
     query = f"SELECT id, {_HEADS} FROM streams WHERE {where} ORDER BY {column} LIMIT ?"  # noqa: S608 -- made of the constants above
     rows = database.execute(query, (*cells, limit)).fetchall()
@@ -305,8 +317,15 @@ def _first_undecodable(database: sqlite3.Connection, query: str, cells: tuple[Ce
 
 def _head_of(row: tuple[str, int, int, str | None, int | None]) -> StreamHead:
     head = StreamHead(*row)
-    if type(head.version) is not int or type(head.position) is not int:
-        raise JournalCorrupt(f"the index of streams holds no numbers for {head.stream}")
+    if (
+        type(head.stream) is not str
+        or type(head.version) is not int
+        or type(head.position) is not int
+        or (head.label is not None and type(head.label) is not str)
+        or (head.wake_at is not None and type(head.wake_at) is not int)
+    ):
+        position = head.position if type(head.position) is int and head.position > 0 else None
+        raise JournalCorrupt("a row of the index of streams holds what none has there", position)
     return head
 
 

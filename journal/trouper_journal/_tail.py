@@ -27,10 +27,12 @@ class Pages(Generic[T]):
 
     Args:
         read: Reads the page that follows an item; the first page for None.
+        checked: Whether a page may come short because of what is wrong behind it: then an empty one is the end.
     """
 
-    def __init__(self, read: Callable[[T | None], Awaitable[Sequence[T]]]) -> None:
+    def __init__(self, read: Callable[[T | None], Awaitable[Sequence[T]]], *, checked: bool = False) -> None:
         self._read = read
+        self._checked = checked
         self._page: deque[T] = deque()
         self._last: T | None = None
         self._done = False
@@ -48,7 +50,7 @@ class Pages(Generic[T]):
         if self._done:
             raise StopAsyncIteration
         page = await self._read(self._last)
-        self._done = len(page) < PAGE
+        self._done = len(page) < PAGE and not self._checked
         if not page:
             raise StopAsyncIteration
         self._page.extend(page)
@@ -62,8 +64,10 @@ class Records(Pages[Record]):
         store: Store,
         read: Callable[[Record | None], Awaitable[Sequence[Record]]],
         sealer: Opener | None = None,
+        *,
+        checked: bool = False,
     ) -> None:
-        super().__init__(read)
+        super().__init__(read, checked=checked)
         self._store = store
         self._sealer = sealer
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.audit.tampering import OF_STREAM, forged
 from tests.golden.company import Company
 from tests.golden.desk import Desk
 from tests.golden.found import FOLDER, described, run_of
@@ -63,13 +62,8 @@ def test_an_agent_that_is_gone_fails(journal: Path) -> None:
 
 def test_a_step_that_differs_is_shown_with_both_sides(journal: Path) -> None:
     stream = f"run/{run_of(journal, 'answer')}"
-    with closing(sqlite3.connect(journal)) as database, database:
-        database.execute("DROP TRIGGER events_update")
-        database.execute(
-            "UPDATE events SET type = 'run.cancelled', facts = x'80' WHERE type = 'run.succeeded' "
-            "AND stream_id = (SELECT id FROM streams WHERE name = ?)",
-            (stream,),
-        )
+    other = "UPDATE events SET type = 'run.cancelled', facts = x'80' WHERE type = 'run.succeeded'"
+    assert forged(journal, f"{other} AND {OF_STREAM}", stream) == 1
     with pytest.raises(ReplayFailed) as caught:
         assert_replays(journal)
     (problem,) = caught.value.problems

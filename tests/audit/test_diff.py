@@ -10,7 +10,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.audit.tampering import OF_STREAM, tampered
+from tests.audit.tampering import OF_STREAM, forged
 from tests.cli.program import called, complaint, objects, ok_called, one_object
 from tests.golden.found import run_of
 
@@ -119,7 +119,7 @@ async def test_one_run_alone_must_be_a_fork(golden_runs: Path) -> None:
 async def test_erased_content_is_not_called_a_difference(golden_runs: Path) -> None:
     run = asked("drift")
     before = await compared(golden_runs, run, asked("changed"))
-    assert tampered(golden_runs, f"UPDATE events SET key_id = 'k' WHERE content <> '' AND {OF_STREAM}", f"run/{run}")
+    assert forged(golden_runs, f"UPDATE events SET key_id = 'k' WHERE content <> '' AND {OF_STREAM}", f"run/{run}")
     assert (await compared(golden_runs, run, run)).same
     found = await compared(golden_runs, run, asked("changed"))
     assert (before.left.erased, found.left.erased, found.right.erased) == (False, True, False)
@@ -208,7 +208,7 @@ def test_what_cannot_be_compared_is_one_line(golden_runs: Path) -> None:
 async def test_runs_that_cannot_be_read_to_their_ends_are_not_called_the_same(golden_runs: Path) -> None:
     run = asked("delegate")
     newer = f"UPDATE events SET schema = 9 WHERE type = 'action.started' AND {OF_STREAM}"
-    assert tampered(golden_runs, newer, f"run/{run}")
+    assert forged(golden_runs, newer, f"run/{run}")
     found = await compared(golden_runs, run, run)
     assert found.left.unread is not None
     assert not found.same

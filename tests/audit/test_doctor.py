@@ -56,7 +56,7 @@ def examined(path: Path, *, driven: bool | None = None, now: int | None = None, 
     async def main() -> Examination:
         async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
             last = 0
-            async for record in journal.read_all():
+            async for record in journal.past_damage(lambda _: None).read_all():
                 last = max(last, record.recorded_at)
             moment = last + 1_000_000_000 if now is None else now
             return await examine(journal, now=moment, driven=driven, patience=Patience(**patience))

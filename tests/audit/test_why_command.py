@@ -11,7 +11,7 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.audit.conftest import GOLDEN
-from tests.audit.tampering import OF_STREAM, tampered
+from tests.audit.tampering import OF_STREAM, forged
 from tests.cli.program import JsonObject, called, complaint, ok_called, one_object
 from tests.golden.found import described, run_of
 
@@ -92,7 +92,7 @@ def test_everything_in_a_journal_can_be_explained_to_people_and_programs(golden_
 def test_a_digest_that_differs_is_shown_and_is_exit_code_1(golden_runs: Path) -> None:
     run = asked("refund 300")
     change = f"UPDATE events SET content = reworded(content, ?, ?) WHERE type = 'run.submitted' AND {OF_STREAM}"
-    assert tampered(golden_runs, change, b"refund 300", b"refund 301", f"run/{run}") == 1
+    assert forged(golden_runs, change, b"refund 300", b"refund 301", f"run/{run}") == 1
     done = called("why", golden_runs, f"{run}/0.0")
     assert done.returncode == 1
     assert "the request digest DIFFERS: recorded " in done.stdout
@@ -101,7 +101,7 @@ def test_a_digest_that_differs_is_shown_and_is_exit_code_1(golden_runs: Path) ->
 
 def test_erased_content_is_called_that(golden_runs: Path) -> None:
     run = asked("delegate")
-    assert tampered(golden_runs, f"UPDATE events SET key_id = 'k' WHERE content <> '' AND {OF_STREAM}", f"run/{run}")
+    assert forged(golden_runs, f"UPDATE events SET key_id = 'k' WHERE content <> '' AND {OF_STREAM}", f"run/{run}")
     shown = ok_called("why", golden_runs, f"{run}/0.0")
     assert "researcher([erased])" in shown
     assert "[erased]" in ok_called("why", golden_runs, run)

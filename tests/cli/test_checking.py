@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.audit.tampering import forged
 from tests.cli.conftest import Journals
 from tests.cli.program import ROOT, called, complaint, objects, ok, ok_called, one_object, trouper
 
@@ -53,11 +53,8 @@ def test_replay_takes_the_recorded_steps_again(tmp_path: Path, journals: Journal
 
 def test_replay_finds_a_step_that_the_rules_would_not_take(tmp_path: Path, journals: Journals) -> None:
     run = journals.ended(journal := tmp_path / "j.db")
-    with sqlite3.connect(journal) as database:
-        # The run never says that it succeeded: its last step stands under another name, in the middle.
-        database.execute("DROP TRIGGER events_update")
-        database.execute("UPDATE events SET type = 'run.succeeded', facts = x'80' WHERE type = 'action.started'")
-    database.close()
+    # The run never says that it succeeded: its last step stands under another name, in the middle.
+    assert forged(journal, "UPDATE events SET type = 'run.succeeded', facts = x'80' WHERE type = 'action.started'")
     done = called("replay", journal)
     assert done.returncode == 1
     assert f"run {run}: version" in done.stdout
@@ -75,10 +72,7 @@ def test_replay_finds_a_step_that_the_rules_would_not_take(tmp_path: Path, journ
 
 def test_replay_says_which_run_it_cannot_fold(tmp_path: Path, journals: Journals) -> None:
     run = journals.ended(journal := tmp_path / "j.db")
-    with sqlite3.connect(journal) as database:
-        database.execute("DROP TRIGGER events_update")
-        database.execute("UPDATE events SET schema = 99 WHERE type = 'model.responded'")
-    database.close()
+    assert forged(journal, "UPDATE events SET schema = 99 WHERE type = 'model.responded'")
     done = called("replay", journal)
     assert done.returncode == 1
     assert f"run {run}: position" in done.stdout

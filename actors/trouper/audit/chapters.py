@@ -18,7 +18,7 @@ from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
 from trouper.narration.narrate import Narrator
 from trouper.runtime.histories import Histories
-from trouper_journal import Journal, Plain, Record
+from trouper_journal import Damaged, Journal, Plain, Record
 
 
 @define(eq=False, repr=False)
@@ -106,6 +106,8 @@ class _Reader:
                 yield record, *self._event(record)
 
     def _event(self, record: Record) -> tuple[object | None, str | None]:
+        if isinstance(record, Damaged):
+            return None, record.problem
         damage = damage_of(self.journal.id, record)
         event: object | None = None
         try:

@@ -93,8 +93,10 @@ async def examine(
             )
         )  # fmt: skip
     records = RecordCheckup(journal.registry, now, findings)
-    await _judge_records(journal, records, findings, told)
-    runs = RunCheckup(journal, now, driven, findings, patience or Patience())
+    # What is damaged was found above; the rest can be looked through all the same.
+    readable = journal.past_damage(lambda _: None)
+    await _judge_records(readable, records, findings, told)
+    runs = RunCheckup(readable, now, driven, findings, patience or Patience())
     try:
         await runs.run(lambda done, all_: told("looking at runs", done, all_))
     except JournalCorrupt as error:

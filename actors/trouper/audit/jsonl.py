@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
-from trouper.audit.lines import PLAINLY, LineOptions, record_line
+from trouper.audit.lines import PLAINLY, LineOptions, checked_line
 from trouper.audit.subjects import Subject, all_records
-from trouper_journal import Journal
+from trouper_journal import Damaged, Journal
 
 
 async def export_jsonl(
@@ -18,6 +18,7 @@ async def export_jsonl(
     after: int = 0,
     options: LineOptions = PLAINLY,
     progress: Callable[[int, int], None] | None = None,
+    damaged: Callable[[Damaged], None] = lambda _: None,
 ) -> int:
     """Write records as JSON Lines. Memory does not grow with their number. Cancelling leaves the lines written so far.
 
@@ -28,22 +29,25 @@ async def export_jsonl(
         after: Only records with positions above this one.
         options: How records are written.
         progress: Called now and then with the position reached and the last position.
+        damaged: Called with each damaged place, where the options say to keep going.
 
     Returns:
         How many lines were written.
 
     Raises:
         UnknownRun, UnknownSession: The journal has no such subject.
-        JournalCorrupt: A record is damaged, and the options do not say to keep going; names its position.
+        JournalCorrupt: A record is missing or damaged, and the options do not say to keep going; names its position.
         StorageBusy, JournalBroken: The storage cannot be read.
     """
     end = await journal.position()
     written = 0
-    async with aclosing(all_records(journal, subject, after)) as records:
+    # Markers stand for what is damaged: whether they end the export is for its options to say.
+    checked = journal.past_damage(damaged if options.keep_going else lambda _: None)
+    async with aclosing(all_records(checked, subject, after)) as records:
         async for record in records:
             if record.position > end:
                 break
-            write(record_line(journal.id, record, options))
+            write(checked_line(journal.id, record, options))
             written += 1
             if progress is not None and written % 256 == 0:
                 progress(record.position, end)

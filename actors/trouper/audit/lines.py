@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,8 +17,9 @@ from typing import Final
 
 from attrs import frozen
 
-from trouper_journal import Archived, Erased, JournalCorrupt, Plain, Record, Value, leaf_digest, unpack_map
+from trouper_journal import Archived, Damaged, Erased, JournalCorrupt, Plain, Record, Value, unpack_map
 from trouper_journal._codec import split
+from trouper_journal._damaged import damaged_record, problem_of
 
 FORM: Final = 1
 """Number of the form; raised when a reader of the old one would read wrongly."""
@@ -28,11 +28,6 @@ ERASED_FIELDS: Final[Mapping[str, bool]] = {"$erased": True}
 WITHHELD: Final[Mapping[str, bool]] = {"$withheld": True}
 
 _SECOND: Final = 1_000_000_000
-_INTEGER: Final[frozenset[type]] = frozenset({int})
-_TEXT: Final[frozenset[type]] = frozenset({str})
-_BYTES: Final[frozenset[type]] = frozenset({bytes})
-_OPTIONAL_TEXT: Final[frozenset[type]] = frozenset({str, type(None)})
-_OPTIONAL_INTEGER: Final[frozenset[type]] = frozenset({int, type(None)})
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -71,11 +66,35 @@ def record_line(journal_id: bytes, record: Record, options: LineOptions = PLAINL
 
 
 def record_object(journal_id: bytes, record: Record, options: LineOptions = PLAINLY) -> dict[str, object]:
-    """A record as an object of JSON's own types; errors as for `record_line`.
+    """A record as an object of JSON's own types; errors as for `record_line`."""
+    if isinstance(record, Damaged):
+        return _damaged_object(journal_id, record, options)
+    if (problem := damage_of(journal_id, record)) is not None:
+        marker = damaged_record(record, problem)
+        return _damaged_object(journal_id, marker, options)
+    return _object(journal_id, record, options)
 
-    A record whose envelope is no envelope any more raises in any case, because nothing can be said of it.
-    """
-    problem = damage_of(journal_id, record)
+
+def checked_line(journal_id: bytes, record: Record, options: LineOptions) -> str:
+    """As `record_line`, for what was checked when it was read."""
+    if isinstance(record, Damaged):
+        return _encode(_damaged_object(journal_id, record, options))
+    return _encode(_object(journal_id, record, options))
+
+
+def _damaged_object(journal_id: bytes, record: Damaged, options: LineOptions) -> dict[str, object]:
+    """What stands in a damaged place, as far as it is a record at all, and what is wrong with it."""
+    if not options.keep_going:
+        raise JournalCorrupt(record.problem, record.first or None)
+    if record.found is not None:
+        return _object(journal_id, record.found, options, record.problem)
+    line = {"form": FORM, "journal_id": journal_id.hex(), "position": record.first or record.position}
+    if record.first and record.position > record.first:
+        line["upto"] = record.position
+    return {**line, "stream": record.stream or None, "problem": record.problem}
+
+
+def _object(journal_id: bytes, record: Record, options: LineOptions, problem: str | None = None) -> dict[str, object]:
     line: dict[str, object] = {
         "form": FORM,
         "journal_id": journal_id.hex(),
@@ -137,37 +156,15 @@ def jsonable(value: Value) -> object:
 
 
 def damage_of(journal_id: bytes, record: Record) -> str | None:
-    """What is wrong with a record's own bytes; its large values are those that were looked up by their digests.
-
-    Raises:
-        JournalCorrupt: Its envelope is no envelope any more.
-    """
+    """What is wrong with a record's own bytes; its large values are those that were looked up by their digests."""
     if isinstance(record, Archived):
         return None
-    for kinds, columns in _columns(record):
-        if not kinds.issuperset(map(type, columns)):
-            raise JournalCorrupt("a column holds what no record has there", record.position)
-    try:
-        leaf = leaf_digest(journal_id, record)
-    except (struct.error, TypeError, AttributeError, ValueError) as error:
-        raise JournalCorrupt(f"a column has a value that cannot be hashed: {error}", record.position) from None
-    if leaf != record.leaf:
-        return "the stored bytes do not have the recorded digest"
+    if (problem := problem_of(journal_id, record)) is not None:
+        return problem
     for digest, data in record.values.items():
         if hashlib.sha256(data).digest() != digest:
             return f"the large value {digest.hex()} does not have its digest"
     return None
-
-
-def _columns(record: Record) -> tuple[tuple[frozenset[type], tuple[object, ...]], ...]:
-    """What types columns may have, which are whatever somebody has written into the file."""
-    return (
-        (_INTEGER, (record.position, record.version, record.schema, record.recorded_at)),
-        (_TEXT, (record.stream, record.type)),
-        (_BYTES, (record.leaf, record.meta, record.facts, record.content)),
-        (_OPTIONAL_TEXT, (record.key, record.label, record.key_id)),
-        (_OPTIONAL_INTEGER, (record.wake_at,)),
-    )
 
 
 def _content(record: Record, options: LineOptions) -> object:

@@ -12,6 +12,7 @@ from trouper.audit.secret_patterns import find_secrets
 from trouper.core.run_events import DefinitionRecorded
 from trouper_journal import (
     Archived,
+    Damaged,
     EventRegistry,
     JournalCorrupt,
     Opened,
@@ -57,8 +58,11 @@ class RecordCheckup:
         self.records += 1
         if isinstance(record, Archived):
             return  # of which nothing is here to look at
-        if not _has_its_types(record):
-            return  # which is a finding of the verification
+        if isinstance(record, Damaged):
+            # That it is damaged is a finding of the verification; a secret in it is one all the same.
+            if record.found is None:
+                return
+            record = record.found
         self.sealed += record.key_id is not None and not isinstance(record.opened, Opened)
         self._check_clock(record)
         self._check_secrets(record)
@@ -167,17 +171,6 @@ class RecordCheckup:
                         record.position,
                     )
                 )
-
-
-def _has_its_types(record: Record) -> bool:
-    """Whether all columns hold what they are for: in a damaged file they may hold anything."""
-    texts, data = (record.stream, record.type), (record.meta, record.facts, record.content)
-    numbers = (record.schema, record.recorded_at)
-    return (
-        all(type(each) is str for each in texts)
-        and all(type(each) is bytes for each in data)
-        and all(type(each) is int for each in numbers)
-    )
 
 
 def _undeclared(event: object) -> Iterator[tuple[str, str]]:

@@ -72,7 +72,7 @@ async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterat
     async with AsyncExitStack() as stack:
         if is_archive(files.journal):
             alone = await stack.enter_async_context(open_archive(files.journal))
-            over = Journal.over(alone, registry=REGISTRY, keys=keys or files.key_store())
+            over = Journal.over(alone, checked=True, registry=REGISTRY, keys=keys or files.key_store())
             yield await stack.enter_async_context(over)
             return
         at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in files.archives]

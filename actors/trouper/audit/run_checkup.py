@@ -21,7 +21,7 @@ from trouper.core.status import (
 from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper.narration.text import age
 from trouper.runtime.histories import run_state
-from trouper_journal import Journal, Plain, StreamHead
+from trouper_journal import Damaged, Journal, Plain, StreamHead
 
 _SECOND: Final = 1_000_000_000
 _ENDED: Final = frozenset({"succeeded", "failed", "cancelled"})
@@ -113,8 +113,8 @@ class RunCheckup:
             page = await self.journal.read_page(head.stream, after=head.version - 1, limit=1)
         except JournalCorrupt:
             page = []
-        moment = page[0].recorded_at if page else self.now
-        return (self.now - moment) / _SECOND if type(moment) is int else 0.0
+        moment = page[0].recorded_at if page and not isinstance(page[0], Damaged) else self.now
+        return (self.now - moment) / _SECOND
 
     def _add(self, head: StreamHead, check: str, severity: Severity, message: str, advice: str) -> None:
         self.findings.add(Finding(check, severity, message, advice, head.stream, head.position))

@@ -123,12 +123,12 @@ async def records_of(journal: Journal, streams: Mapping[str, int | None]) -> Asy
     for stream in streams:
         due += [(record.position, stream) for record in await journal.read_page(stream, after=0, limit=1)]
     due.sort(reverse=True)
-    heap: list[tuple[int, Record, AsyncIterator[Record]]] = []
+    heap: list[tuple[int, str, Record, AsyncIterator[Record]]] = []
     while due or heap:
         while due and (not heap or due[-1][0] < heap[0][0]):
             _, stream = due.pop()
             await _push(heap, journal.read(stream), streams)
-        _, record, rest = heapq.heappop(heap)
+        *_, record, rest = heapq.heappop(heap)
         yield record
         await _push(heap, rest, streams)
 
@@ -150,7 +150,7 @@ async def all_records(journal: Journal, subject: Subject | None, after: int = 0)
 
 
 async def _push(
-    heap: list[tuple[int, Record, AsyncIterator[Record]]],
+    heap: list[tuple[int, str, Record, AsyncIterator[Record]]],
     records: AsyncIterator[Record],
     streams: Mapping[str, int | None],
 ) -> None:
@@ -161,7 +161,8 @@ async def _push(
     last = streams[record.stream]
     if last is not None and record.version > last:
         return
-    heapq.heappush(heap, (record.position, record, records))
+    # By stream, too: places where records are missing may have one position in several streams.
+    heapq.heappush(heap, (record.position, record.stream, record, records))
 
 
 async def _turns(journal: Journal, stream: str) -> AsyncIterator[str]:

@@ -14,6 +14,7 @@ import click
 import trio
 
 from trouper.cli.codes import Exit, code_of, unwrapped
+from trouper.cli.damage import take_note
 from trouper.cli.output import Output
 from trouper.narration.when import local_times
 
@@ -76,8 +77,10 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     def guarded(*args: P.args, **options: P.kwargs) -> None:
         output = Output(as_json=bool(options.pop("as_json")))
         debug, utc = bool(options.pop("debug")), bool(options.pop("utc"))
+        context = click.get_current_context()
+        damage = take_note(context, output)
         if sealed:
-            click.get_current_context().meta[KEYS] = (options.pop("keys"), options.pop("master_key"))
+            context.meta[KEYS] = (options.pop("keys"), options.pop("master_key"))
         try:
             with nullcontext() if utc or output.as_json else local_times():
                 code = body(output, *args, **options)
@@ -87,7 +90,8 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
             if debug:
                 traceback.print_exc()
             code = report(output, unwrapped(error))
-        raise click.exceptions.Exit(code)
+        damage.sum_up()
+        raise click.exceptions.Exit(Exit.BAD if damage.found and code is Exit.OK else code)
 
     if sealed:
         guarded = _KEYS(MASTER_KEY(guarded))

@@ -13,6 +13,7 @@ from trouper.audit.why import Explainer, sound
 from trouper.audit.why_json import answer_json, call_json, spend_json
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import paged_command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import call_id, find_run, is_call, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output
@@ -23,6 +24,7 @@ from trouper_journal import Journal
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.argument("what", metavar="RUN|RUN/1.0")
 @click.option("--spend", is_flag=True, help="What the run has spent, and on what.")
 @click.option("--full", is_flag=True, help="Shorten and leave out nothing.")
@@ -74,6 +76,7 @@ def _print(output: Output, what: Tree | dict[str, object]) -> None:
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.argument("left", metavar="RUN")
 @click.argument("right", metavar="[OTHER]", required=False)
 @click.option("--full", is_flag=True, help="Shorten nothing.")

@@ -26,6 +26,7 @@ from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
+from trouper.cli.damage import KEEP_GOING, keeps_going, note_problems, noted
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -69,7 +70,7 @@ class _Asked:
 @click.option("--after", type=click.IntRange(min=0), default=0, help="jsonl: only records behind this position.")
 @click.option("--raw", is_flag=True, help="jsonl: the stored bytes, too, from which anybody can compute the digests.")
 @click.option("--redact", is_flag=True, help="Leave out what people, models and tools said.")
-@click.option("--keep-going", is_flag=True, help="jsonl: damaged records, too, each with what is wrong with it.")
+@KEEP_GOING
 @click.option("--no-verify", is_flag=True, help="html, bundle: do not check the whole journal first.")
 @CHECKPOINTS
 @PUBLIC
@@ -85,7 +86,6 @@ def export(
     after: int,
     raw: bool,
     redact: bool,
-    keep_going: bool,
     no_verify: bool,
     checkpoints: Sequence[Path],
     pub: str | None,
@@ -93,14 +93,17 @@ def export(
     """Export a run, a session, or all: records for programs, a report for people, or a bundle of evidence.
 
     The journal is only read, and its daemon is not disturbed. With --pub, a report says whether the journal matches its
-    checkpoints, and a bundle proves that its records are among those that were signed last.
+    checkpoints, and a bundle proves that its records are among those that were signed last. Exit code 1 if anything
+    was found to be damaged.
     """
     if run_id is not None and session is not None:
         raise UsageError("--run and --session exclude each other")
     if form != "jsonl" and run_id is None and session is None:
         raise UsageError(f"--format {form} needs a --run or a --session")
-    if form != "jsonl" and (after or raw or keep_going):
-        raise UsageError("--after, --raw and --keep-going are for --format jsonl")
+    if form != "jsonl" and (after or raw):
+        raise UsageError("--after and --raw are for --format jsonl")
+    if form == "bundle" and keeps_going():
+        raise UsageError("--keep-going is not for --format bundle: evidence is whole, or none")
     if form == "bundle" and out is None:
         raise UsageError("--format bundle needs --out FILE: a zip file is not for a terminal")
 
@@ -110,7 +113,7 @@ def export(
             form,
             out,
             after,
-            LineOptions(raw=raw, redact=redact, keep_going=keep_going),
+            LineOptions(raw=raw, redact=redact, keep_going=keeps_going()),
             not no_verify,
             signed_checkpoints(journal, checkpoints, pub),
             None if pub is None else public_key(pub),
@@ -129,7 +132,7 @@ async def _export(output: Output, journal: Journal, subject: Subject | None, ask
     if asked.form == "jsonl" or subject is None:
         with _sink(output, asked.out) as sink, progress(output, "exporting") as told:
             return await export_jsonl(
-                journal, sink.line, subject, after=asked.after, options=asked.lines, progress=told
+                journal, sink.line, subject, after=asked.after, options=asked.lines, progress=told, damaged=noted
             )
     found = None
     if asked.out is not None:
@@ -137,6 +140,7 @@ async def _export(output: Output, journal: Journal, subject: Subject | None, ask
     if asked.verify:
         with progress(output, "verifying") as told:
             found = await verify_signed(journal, asked.signed, told)
+        note_problems(found)
     now, redact = SystemClock().now(), asked.lines.redact
     if asked.form == "html" or asked.out is None:
         with _sink(output, asked.out) as sink, progress(output, "reading") as told:

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import trio
 
 from trouper.cli.archives import archives_at_hand, asking_for_the_archive, given_archives, nothing_to_be_done
 from trouper.cli.codes import NotFoundError, UsageError
 from trouper.cli.command import KEYS
+from trouper.cli.damage import past_damage
 from trouper.core.events import REGISTRY, Principal
 from trouper.errors import ArgumentsError, NotAJournal, UnknownEvent, UnknownRun
 from trouper.tools import parse_arguments
-from trouper_journal import Holder, Journal, JournalCorrupt, Record, StreamHead, Value
+from trouper_journal import Holder, Journal, JournalCorrupt, Record, StorageReadOnly, StreamHead, Value
+from trouper_journal._sqlite_reading import ReadOnlyFile
 from trouper_journal.archive import is_archive, open_archive, refuse_archived
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Jo
     check_there(path)
     if given_archives() and not with_archived:
         raise UsageError("--archive is for looking: what was archived is over, and nothing more can be done to it")
+    await trio.to_thread.run_sync(_check_writable, path)
     async with (
         archives_at_hand() as wrap,
         Journal.open(path, registry=REGISTRY, keys=keys_of(path), wrap=wrap) as journal,
@@ -55,11 +59,25 @@ async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Jo
             yield journal
 
 
+def _check_writable(path: Path) -> None:
+    """Refuse what cannot be changed before anything is opened for writing, which would leave files beside it.
+
+    Raises:
+        JournalError: It is no journal, or cannot be read or written to.
+    """
+    with ReadOnlyFile(str(path.resolve())) as file:
+        file.open()
+    for place in (path.resolve(), path.resolve().parent):
+        if not os.access(place, os.W_OK):
+            raise StorageReadOnly(f"{place} cannot be written to: you have no permission to")
+
+
 @asynccontextmanager
 async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
     """Open a journal that is there already, beside whoever drives it, without writing a byte to it or beside it.
 
-    An archive is opened in the same way, and reads like a journal of which only a part is there.
+    An archive is opened in the same way, and reads like a journal of which only a part is there. Reading either ends at
+    the first damaged place, unless the command line says ``--keep-going``.
 
     Raises:
         NotFoundError: There is no such file. What is asked for was archived, and that archive is not at hand.
@@ -69,16 +87,16 @@ async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
     if is_archive(path):
         async with (
             open_archive(path) as archive,
-            Journal.over(archive, registry=REGISTRY, keys=keys_of(path)) as journal,
+            Journal.over(archive, checked=True, registry=REGISTRY, keys=keys_of(path)) as journal,
         ):
-            yield journal
+            yield past_damage(journal)
         return
     async with (
         archives_at_hand() as wrap,
         Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path), wrap=wrap) as journal,
     ):
         with asking_for_the_archive():
-            yield journal
+            yield past_damage(journal)
 
 
 def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:

@@ -14,6 +14,7 @@ from trouper.cli.archives import tell_left_out, with_archives
 from trouper.cli.choosing import Chosen, choose, place
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, paged_command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import event_of, find_run, opened_to_read, record_at
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
@@ -32,7 +33,7 @@ from trouper.narration.when import when
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper.runtime.domains import is_withheld, why_withheld
-from trouper_journal import Archived, Journal, Record, StreamHead
+from trouper_journal import Archived, Damaged, Journal, Record, StreamHead
 from trouper_journal.archive import refuse_archived
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
@@ -68,6 +69,7 @@ class _Row:
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.option("--label", help="Only runs with this label, such as awaiting_approval; those of sub-agents, too.")
 @click.option(
     "--all", "everything", is_flag=True, help="The runs of sub-agents, too, each under the run that called it."
@@ -111,7 +113,7 @@ async def _list_runs(output: Output, journal: Journal, chosen: Chosen, label: st
 async def _row(journal: Journal, head: StreamHead) -> _Row:
     first = await record_at(journal, head, 1)
     event = event_of(journal, first)
-    unknown = "[archived]" if isinstance(first, Archived) else "?"
+    unknown = "[archived]" if isinstance(first, Archived) else "[damaged]" if isinstance(first, Damaged) else "?"
     return _Row(head, event.agent if isinstance(event, RunSubmitted) else unknown, first.recorded_at)
 
 
@@ -152,6 +154,7 @@ def _row_json(row: _Row) -> dict[str, object]:
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.argument("run_id", metavar="RUN")
 @click.option("--full", is_flag=True, help="Shorten nothing.")
 def show(output: Output, /, journal: Path, run_id: str, full: bool) -> Exit:
@@ -296,6 +299,7 @@ class _Teller:
 
 @command
 @JOURNAL
+@KEEP_GOING
 @click.option("--after", type=click.IntRange(min=0), help="Begin behind this position.")
 @click.option("-n", "number", default=10, show_default=True, type=click.IntRange(min=0), help="Begin with the last N.")
 @click.option("--run", "run_id", metavar="RUN", help="Only this run.")

@@ -18,6 +18,7 @@ from trouper.cli.archives import given_archives, tell_left_out
 from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -38,6 +39,7 @@ class _Total:
 
 @command
 @JOURNAL
+@KEEP_GOING
 @click.argument("run_id", metavar="[RUN]", required=False)
 @JOBS
 @click.option("--full", is_flag=True, help="Shorten nothing.")

@@ -13,6 +13,7 @@ from trouper.approvals import Scope
 from trouper.cli.changing import AS, REASON
 from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import paged_command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import json_arguments, opened, opened_to_read, person, until_moment
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -79,6 +80,7 @@ def scope_of(given: Remembering) -> Scope | None:
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.argument("verb", type=click.Choice(["list", "revoke"]), default="list")
 @click.argument("rule", required=False)
 @AS

@@ -15,6 +15,7 @@ from trouper.cli.archives import given_archives, tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
+from trouper.cli.damage import KEEP_GOING, past_damage
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
@@ -36,6 +37,7 @@ def _day(_context: click.Context, _parameter: click.Parameter, given: str | None
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.option(
     "--by",
     "ways",
@@ -56,7 +58,7 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
         async with (
             opened_to_read(journal) as looked_at,
             open_beside(Files(str(journal), [str(archive) for archive in given_archives()])) as opened_journal,
-            open_projection(opened_journal, SpendProjection(), in_memory=True) as projected,
+            open_projection(past_damage(opened_journal), SpendProjection(), in_memory=True) as projected,
         ):
             with progress(output, "adding up") as told:
                 await projected.catch_up(told)

@@ -12,6 +12,7 @@ from trouper.cli.archives import tell_left_out
 from trouper.cli.changing import AS, say_when
 from trouper.cli.codes import Exit, NotFoundError
 from trouper.cli.command import command, paged_command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import driven, event_of, opened, opened_to_read, person, record_at
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
@@ -34,6 +35,7 @@ class _Row:
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 @click.argument("session", required=False)
 def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:
     """List the sessions of a journal, or the turns of one SESSION."""

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
+from trouper.cli.damage import KEEP_GOING
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -27,6 +28,7 @@ _CERTAIN = frozenset(
 
 @paged_command
 @JOURNAL
+@KEEP_GOING
 def approvals(output: Output, /, journal: Path) -> Exit:
     """List the calls that wait for a decision, or are in doubt.
 

@@ -24,6 +24,7 @@ from trouper.narration.narrate_approvals import APPROVAL_SENTENCES, gate_text, w
 from trouper.narration.narrate_archives import ARCHIVE_SENTENCES
 from trouper.narration.narrate_children import CHILD_SENTENCES
 from trouper.narration.narrate_control import CONTROL_SENTENCES
+from trouper.narration.narrate_damage import damage_line
 from trouper.narration.narrate_erasures import ERASURE_SENTENCES
 from trouper.narration.narrate_hooks import HOOK_SENTENCES
 from trouper.narration.narrate_model import MODEL_SENTENCES
@@ -44,7 +45,7 @@ from trouper.narration.text import (
     who,
 )
 from trouper.narration.when import when
-from trouper_journal import Archived, Erased, Record, Value, unpack_map
+from trouper_journal import Archived, Damaged, Erased, Record, Value, unpack_map
 
 _CAUSES = {
     "lost": "its process died, and nobody knows how far it had come",
@@ -99,6 +100,8 @@ class Narrator:
             line = further(event, self.limit)
         elif isinstance(record, Archived):
             return Line(RUNTIME, f"[archived] {clean(record.file)} has what is recorded here", "dim")
+        elif isinstance(record, Damaged):
+            return damage_line(record)
         elif sentence is None:
             return Line("?", f"{clean(record.type)} (schema {record.schema}, unknown to this release)", "dim")
         else:

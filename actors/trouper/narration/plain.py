@@ -15,7 +15,7 @@ import attrs
 from trouper.core.events import Principal
 from trouper.core.state import Action, Phase, RunState
 from trouper.core.status import status
-from trouper_journal import ERASED, Erased, Record, unpack_map
+from trouper_journal import ERASED, Damaged, Erased, Record, unpack_map
 
 Json: TypeAlias = Mapping[str, object]
 T = TypeVar("T")
@@ -72,6 +72,8 @@ def moment(nanoseconds: int) -> str:
 
 def record_json(record: Record, event: object | None) -> dict[str, object]:
     """A record with its event; ``data`` is null where this release does not know the event."""
+    if isinstance(record, Damaged):
+        return _damaged_json(record)
     return {
         "position": record.position,
         "stream": record.stream,
@@ -84,6 +86,17 @@ def record_json(record: Record, event: object | None) -> dict[str, object]:
         "leaf": record.leaf.hex(),
         "meta": plain(unpack_map(record.meta)),
         "data": None if event is None else fields(event),
+    }
+
+
+def _damaged_json(record: Damaged) -> dict[str, object]:
+    """A place where something else stands than was recorded, of which nothing is told."""
+    return {
+        "position": record.first or record.position,
+        "upto": record.position,
+        "stream": record.stream or None,
+        "type": record.type,
+        "problem": record.problem,
     }
 
 

@@ -1,0 +1,47 @@
+"""Whether the index of streams can be complete, without reading the records that it is an index of."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import attrs
+
+from trouper_journal._printable import Plain
+
+SOUND: Final = (
+    "typeof(name) = 'text' AND typeof(version) = 'integer' AND version > 0 AND typeof(position) = 'integer' "
+    "AND typeof(label) IN ('text', 'null') AND typeof(wake_at) IN ('integer', 'null')"
+)
+"""What each row of the index is."""
+
+_SUM: Final = f"SELECT (SELECT position FROM head), (SELECT ifnull(sum(version), 0) FROM streams WHERE {SOUND})"  # noqa: S608 -- made of the constant above
+_ORPHAN: Final = f"SELECT min(position) FROM events WHERE stream_id NOT IN (SELECT id FROM streams WHERE {SOUND})"  # noqa: S608 -- made of the constant above
+
+
+@attrs.frozen(slots=False, repr=False, eq=False)
+class IndexProblem(Plain):
+    """What is wrong with the index as a whole.
+
+    Attributes:
+        message: In words.
+        position: Of the first record that is in no stream; 0 where all are in one.
+    """
+
+    message: str
+    position: int
+
+
+def index_problem(database: sqlite3.Connection) -> IndexProblem | None:
+    """What is wrong with the index of streams; None where nothing shows.
+
+    Versions have no gaps, so that the last ones of all streams add up to the number of records. It takes as long as
+    reading the index; the records are looked at only where it does not add up.
+    """
+    end, number = database.execute(_SUM).fetchone()
+    if end == number:
+        return None
+    (orphan,) = database.execute(_ORPHAN).fetchone()
+    if orphan is not None:
+        return IndexProblem("the record's stream is missing from the index of streams, or is no row of one", orphan)
+    return IndexProblem(f"the streams have {number} records together, and the head is at position {end}", 0)
