@@ -293,6 +293,15 @@ def _runs(path: Path) -> Mapping[str, str]:
     return {run: re.match(r"[a-z]*", agent)[0] for run, agent in agents.items()}  # type: ignore[index]
 
 
+async def test_nothing_is_told_as_a_fact_of_what_may_have_been_erased(tmp_path: Path) -> None:
+    """A reply without reasoning or refusal, a call that no hook changed, an approval without a reason."""
+    run = await hostile_journal(tmp_path / "erased.db")
+    text = "".join(parsed(await reported(tmp_path / "erased.db", Subject("run", run), redact=True)).text)
+    for never in ("Reasoning as", "Refusal", "which a hook changed", "changed them", "The tool's whole result"):
+        assert never not in text
+    assert "[withheld, if there was one]" in text
+
+
 # ---- what it says is what the records say
 
 

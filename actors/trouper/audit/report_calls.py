@@ -13,8 +13,8 @@ from trouper.audit.report_parts import (
     anchor,
     badge,
     clock,
-    erased,
     name,
+    perhaps,
     person,
     result_block,
     row,
@@ -75,21 +75,23 @@ def card(call: Call, within: Within) -> Markup:
         el("span", plan.action, class_="mono soft"),
     )
     shown: list[Child] = [head, value_block(plan.arguments if plan.arguments is not None else {})]
-    if plan.asked is not None:
+    # Where it cannot be read whether a hook or a person changed anything, nothing is told of that.
+    if plan.asked is not None and not isinstance(plan.asked, Erased):
         shown += [
             el("div", "The model's own arguments, which a hook changed", class_="kicker"),
             value_block(plan.asked),
         ]
     for _, vote in call.votes:
-        if vote.arguments is not None:
+        if vote.arguments is not None and not isinstance(vote.arguments, Erased):
             shown += [el("div", f"Arguments as {name(vote.by)} changed them", class_="kicker")]
             shown += [value_block(vote.arguments)]
     shown += [el("div", "By whose leave", class_="kicker"), el("div", leave(call, within), class_="small")]
     shown += [el("div", "What happened", class_="kicker"), el("ol", [_step(each, call) for each in call.course])]
     if call.receipt is not None:
         shown += [el("div", "What the model was told", class_="kicker"), result_block(call.receipt.text)]
-        if call.receipt.value is not None and not _says(call.receipt):
-            shown += [el("div", "The tool's whole result", class_="kicker"), value_block(call.receipt.value)]
+        value = known(call.receipt.value, None)
+        if value is not None and not _says(call.receipt):
+            shown += [el("div", "The tool's whole result", class_="kicker"), value_block(value)]
     if call.child is not None:
         shown.append(el("p", "It began the run ", within.link(call.child)))
     return el("div", *shown, class_="call", id=anchor(call.id))
@@ -151,7 +153,7 @@ def _leave(call: Call, within: Within) -> Iterator[Markup]:
 def _because(reason: str | Erased | None) -> Markup:
     if reason is None:
         return together()
-    return together(": ", erased() if isinstance(reason, Erased) else f"“{reason}”")
+    return together(": ", perhaps() if isinstance(reason, Erased) else f"“{reason}”")
 
 
 def calls_table(runs: Sequence[RunStory], within: Within) -> Markup:
@@ -188,7 +190,7 @@ def deeds_table(deeds: Sequence[tuple[RunStory, Deed]]) -> Markup:
     several = len({run.run for run, _ in deeds}) > 1
     rows = []
     for run, deed in deeds:
-        said = _without_claim(deed.line.text, known(deed.event.by, None) is not None)
+        said = _without_claim(deed.line.text, deed.event.by is not None)
         bound = deed.event.digest.hex()[:16] if isinstance(deed.event, ApprovalDecided) else None
         rows.append(
             row(

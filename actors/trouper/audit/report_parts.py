@@ -16,7 +16,7 @@ from trouper.audit.markup import Child, Markup, el, escaped, together
 from trouper.core.conversation import Content, Part
 from trouper.core.events import Principal, RuleAdded
 from trouper.core.state import known
-from trouper.narration.line import ERASED_TEXT
+from trouper.narration.line import ERASED_TEXT, PERHAPS_TEXT
 from trouper.narration.plain import SECOND, plain
 from trouper.narration.text import duration
 from trouper_journal import Erased, Plain
@@ -166,6 +166,11 @@ def number(value: int | str | None) -> Markup:
 def erased() -> Markup:
     """In the place of what is gone."""
     return el("span", ERASED_TEXT, class_="dim")
+
+
+def perhaps() -> Markup:
+    """In the place of what is gone, where nobody can tell whether there was anything."""
+    return el("span", PERHAPS_TEXT, class_="dim")
 
 
 def spoken(text: str | Erased | None) -> Markup:

@@ -12,6 +12,7 @@ from trouper.audit.report_parts import (
     clock,
     content_block,
     erased,
+    perhaps,
     person,
     result_block,
     spoken,
@@ -50,7 +51,7 @@ def _said(said: Said, within: Within) -> Markup:
         case ev.OutputRejected():
             return _block(said, "Runtime", "bad", [badge("answer not accepted", "bad")], [spoken(event.text)])
         case ev.ContextCompacted():
-            summary = [] if event.summary is None else [spoken(event.summary)]
+            summary = [el("p", perhaps()) if isinstance(event.summary, Erased) else spoken(event.summary)]
             return _block(said, "Runtime", "dim", [badge(f"{event.count:,} messages dropped")], summary)
         case ev.HookApplied():
             return _block(said, "Hook", "dim", [], [el("div", said.line.text, class_="text small")])
@@ -79,13 +80,14 @@ def _reply(said: Said, event: ev.ModelResponded, within: Within) -> Markup:
     if event.truncated:
         notes.append(badge("cut off", "bad"))
     body: list[Child] = []
-    if event.reasoning:
+    if isinstance(event.reasoning, str) and event.reasoning:
         body += [el("div", "Reasoning as the provider disclosed it", class_="kicker"), spoken(event.reasoning)]
-    body.append(el("p", erased()) if isinstance(event.text, Erased) else content_block(_as_content(event.text)))
-    if event.refusal is not None:
+    if isinstance(event.text, Erased) or isinstance(event.calls, Erased):
+        body.append(el("p", erased()))
+    else:
+        body.append(content_block(_as_content(event.text)))
+    if isinstance(event.refusal, str):
         body += [el("div", "Refusal", class_="kicker bad"), spoken(event.refusal)]
-    if isinstance(event.calls, Erased):
-        body.append(el("p", "Its calls: ", erased()))
     body += [card(call, within) for call in said.calls]
     planned = len(said.calls)
     for call in known(event.calls, ())[planned:]:
