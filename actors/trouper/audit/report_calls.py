@@ -25,6 +25,7 @@ from trouper.audit.report_parts import (
 from trouper.audit.story import Call, Deed, RunStory, Told
 from trouper.core.events import ActionPlanned, ActionReceipted, ApprovalDecided
 from trouper.core.state import known
+from trouper.narration.line import ERASED_TEXT
 from trouper.narration.text import call_text
 from trouper_journal import Erased
 
@@ -173,7 +174,7 @@ def calls_table(runs: Sequence[RunStory], within: Within) -> Markup:
 def _call_row(call: Call, within: Within) -> Row:
     return row(
         el("td", el("a", call.planned.action, href=f"#{anchor(call.id)}"), class_="mono nowrap"),
-        el("code", call_text(call.planned.tool, _arguments(call.planned), 120)),
+        _in_short(call.planned),
         el("td", call.plan.effect.value.replace("_", " "), class_="small"),
         leave(call, within),
         el("td", str(call.starts), class_="num"),
@@ -181,8 +182,10 @@ def _call_row(call: Call, within: Within) -> Row:
     )
 
 
-def _arguments(plan: ActionPlanned) -> object:
-    return None if isinstance(plan.arguments, Erased) else plan.arguments
+def _in_short(plan: ActionPlanned) -> Markup:
+    if isinstance(plan.arguments, Erased):
+        return el("code", f"{plan.tool}({ERASED_TEXT})")
+    return el("code", call_text(plan.tool, plan.arguments, 120))
 
 
 def deeds_table(deeds: Sequence[tuple[RunStory, Deed]]) -> Markup:

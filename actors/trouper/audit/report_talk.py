@@ -21,6 +21,7 @@ from trouper.audit.story import RunStory, Said
 from trouper.core import events as ev
 from trouper.core.conversation import AI, Content, Message, ToolMessage
 from trouper.core.state import known
+from trouper.narration.text import count
 from trouper_journal import Erased, Value
 
 _ROLES = {"system": "System", "human": "Person", "ai": "Model", "tool": "Tool"}
@@ -30,7 +31,9 @@ def conversation(run: RunStory, within: Within) -> Markup:
     """What was said in a run, from what it started from to its end."""
     parts: list[Child] = []
     if run.before:
-        parts.append(el("p", f"It starts from {len(run.before):,} earlier messages:", class_="soft"))
+        # Of what was erased it cannot be told how many messages it was.
+        some = "at least " if run.state is not None and run.state.erased else ""
+        parts.append(el("p", f"It starts from {some}{count(len(run.before), 'earlier message')}:", class_="soft"))
         parts += [_message(message, "dim") for message in run.before]
         parts.append(el("p", "Here its own conversation begins:", class_="soft"))
     for said in run.said:
