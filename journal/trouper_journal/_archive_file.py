@@ -10,23 +10,22 @@ import hashlib
 import os
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
-from urllib.parse import quote
 
 import attrs
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._archive_proof import Node, root_over
-from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import FORMAT, leaf_digest
 from trouper_journal._errors import JournalCorrupt, NotAJournal
 from trouper_journal._printable import Plain
-from trouper_journal._records import Record
-from trouper_journal._sealed import listed_references
+from trouper_journal._records import Record, StreamHead
+from trouper_journal._sealed import checked_references, miscounted
 from trouper_journal._sqlite_connection import translating
-from trouper_journal._values import references, unpack_map
+from trouper_journal._sqlite_reading import ReadOnlyFile
+from trouper_journal._values import Reference
 
 APPLICATION_ID: Final = 0x54525041
 """Marks the file as an archive (SQLite header, offset 68)."""
@@ -127,18 +126,6 @@ class ArchiveCheck(Plain):
     values: int
 
 
-def digests_in(record: Record) -> Sequence[bytes]:
-    """Digests of the large values that a record refers to, also where it is sealed.
-
-    Raises:
-        JournalCorrupt: Its content does not say.
-    """
-    if not record.large:
-        return ()
-    listed = references(record.content[SALT_SIZE:]) if record.key_id is None else listed_references(record)
-    return [reference.digest for reference in listed]
-
-
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks like an archive, from its header alone; False also where it cannot be read."""
     try:
@@ -149,12 +136,6 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
     return header[:16] == b"SQLite format 3\0" and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 
-def read_connection(path: str) -> sqlite3.Connection:
-    """A connection that cannot write, for any one thread at a time."""
-    where = f"file:{quote(os.path.realpath(path))}?mode=ro"
-    return sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
-
-
 @contextmanager
 def reading(path: str) -> Iterator[tuple[sqlite3.Connection, ArchiveInfo]]:
     """Open an archive for reading, for the length of a block.
@@ -162,10 +143,10 @@ def reading(path: str) -> Iterator[tuple[sqlite3.Connection, ArchiveInfo]]:
     Raises:
         NotAJournal: It is something else, or of a newer layout or format.
         JournalCorrupt: It is damaged.
-        StorageReadOnly: It is not there, or cannot be read by this user.
+        StorageUnreadable: It is not there, or cannot be read by this user.
     """
-    with closing(translating(lambda: read_connection(path), path)) as database:
-        yield database, translating(lambda: read_info(database, path), path)
+    with ReadOnlyFile(os.path.realpath(path)) as file:
+        yield file.read(lambda database: (database, read_info(database, path)))
 
 
 def read_info(database: sqlite3.Connection, path: str) -> ArchiveInfo:
@@ -200,7 +181,7 @@ def check(path: str, told: Callable[[int, int], None] = lambda _done, _total: No
         told: Called after each page with the records checked and their total.
 
     Raises:
-        NotAJournal, StorageReadOnly: As `reading`.
+        NotAJournal, StorageUnreadable: As `reading`.
         JournalCorrupt: Something in it is not as it was; names the position.
     """
     with reading(path) as (database, info):
@@ -216,7 +197,7 @@ class _Checker:
         self._database = database
         self._info = info
         self._told = told
-        self._versions: dict[str, tuple[int, int]] = {}
+        self._streams: dict[str, StreamHead] = {}
         self._values: set[bytes] = set()
         self._records = 0
 
@@ -264,20 +245,27 @@ class _Checker:
             raise JournalCorrupt("a column has a value that cannot be hashed", record.position) from None
         if leaf != record.leaf:
             raise JournalCorrupt("the stored bytes do not have the recorded digest", record.position)
-        version, _ = self._versions.get(record.stream, (0, 0))
+        seen = self._streams.get(record.stream)
+        version = 0 if seen is None else seen.version
         if record.version != version + 1:
             raise JournalCorrupt(f"version {record.version} of {record.stream} follows {version}", record.position)
-        self._versions[record.stream] = record.version, record.position
-        unpack_map(record.meta)
-        unpack_map(record.facts)
-        for digest in digests_in(record):
-            self._check_value(digest, record.position)
+        label = record.label if record.label is not None or seen is None else seen.label
+        self._streams[record.stream] = StreamHead(record.stream, record.version, record.position, label, record.wake_at)
+        try:
+            found = checked_references(record)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(str(error), record.position) from None
+        if (message := miscounted(record, found)) is not None:
+            raise JournalCorrupt(message, record.position)
+        for reference in found:
+            self._check_value(reference, record.position)
 
-    def _check_value(self, digest: bytes, position: int) -> None:
+    def _check_value(self, reference: Reference, position: int) -> None:
+        digest = reference.digest
         if digest in self._values:
             return
         data = rows.read_values(self._database, [digest]).get(digest)
-        if data is None or hashlib.sha256(data).digest() != digest:
+        if data is None or len(data) != reference.size or hashlib.sha256(data).digest() != digest:
             raise JournalCorrupt(f"the large value {digest.hex()} is missing, or not what it was", position)
         self._values.add(digest)
 
@@ -290,10 +278,12 @@ class _Checker:
             if digest not in self._values and (type(data) is not bytes or hashlib.sha256(data).digest() != digest):
                 raise JournalCorrupt("a large value does not have its digest")
             self._values.add(digest)
-        index = {
-            name: (version, position)
-            for name, version, position in self._database.execute("SELECT name, version, position FROM streams")
-        }
-        if index != self._versions:
-            raise JournalCorrupt("the index of streams does not agree with the records")
-        return ArchiveCheck(self._info, self._records, len(index), len(self._values))
+        listed = 0
+        for head in self._database.execute("SELECT name, version, position, label, wake_at FROM streams"):
+            seen = self._streams.get(head[0])
+            if seen is None or head != (seen.stream, seen.version, seen.position, seen.label, seen.wake_at):
+                raise JournalCorrupt(f"the index of streams does not agree with the records of {head[0]}")
+            listed += 1
+        if listed != len(self._streams):
+            raise JournalCorrupt("the index of streams lacks some that have records")
+        return ArchiveCheck(self._info, self._records, listed, len(self._values))

@@ -89,7 +89,6 @@ class _Mover:
         self._database = database
         self._file = file
         self._at = at
-        self._number = 0
 
     def move(self, allowed: Callable[[str], bool], told: Callable[[int, int], None]) -> Moved:
         """Move all units that may leave."""
@@ -98,7 +97,7 @@ class _Mover:
         for unit, name, version in self._source.execute(query):
             units.setdefault(unit, []).append((name, version))
         total = sum(version for streams in units.values() for _, version in streams)
-        self._transact(self._register)
+        self._check_journal()
         moved = already = done = 0
         kept: list[str] = []
         batch: list[list[str]] = []
@@ -123,11 +122,13 @@ class _Mover:
             raise JournalCorrupt("the tombstones contradict each other: verify tells more")
         return outcome
 
-    def _register(self, database: sqlite3.Connection) -> Moved:
-        """Make the tables, where they are not there yet, and enter the archive."""
-        (journal_id,) = database.execute("SELECT id FROM journal").fetchone()
+    def _check_journal(self) -> None:
+        (journal_id,) = translating(lambda: self._database.execute("SELECT id FROM journal").fetchone(), self._file)
         if journal_id != self._info.journal_id:
             raise ArchiveRefused(f"{self._file} holds records of another journal ({self._info.journal_id.hex()})")
+
+    def _enter(self, database: sqlite3.Connection) -> int:
+        """The archive's number, entered where it is not yet, in tables that are made where they are not there yet."""
         if not has_archived(database):
             for statement in statements_of(TABLES + GUARDS):
                 database.execute(statement)
@@ -138,8 +139,8 @@ class _Mover:
             cells = (info.id, self._file, info.size, info.root)
             database.execute("INSERT INTO archives (id, file, size, root) VALUES (?, ?, ?, ?)", cells)
             row = database.execute(query, (info.id,)).fetchone()
-        self._number = row[0]
-        return Moved()
+        number: int = row[0]
+        return number
 
     def _move_units(
         self, database: sqlite3.Connection, units: Sequence[Sequence[str]], allowed: Callable[[str], bool]
@@ -186,12 +187,13 @@ class _Mover:
         return self._here(self._source, name)
 
     def _move_unit(self, database: sqlite3.Connection, streams: Mapping[str, Collection[object]]) -> int:
+        number = self._enter(database)
         for name in streams:
             (stream,) = database.execute("SELECT id FROM streams WHERE name = ?", (name,)).fetchone()
             database.execute(
                 "INSERT INTO archived SELECT position, stream_id, version, recorded_at, leaf, ? FROM events "
                 "WHERE stream_id = ? ORDER BY position",
-                (self._number, stream),
+                (number, stream),
             )
             database.execute("DELETE FROM events WHERE stream_id = ?", (stream,))
             # Only a cache, but one that holds what was said.

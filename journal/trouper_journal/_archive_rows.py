@@ -54,7 +54,7 @@ END;
 """
 
 _COLUMNS: Final = (
-    "SELECT a.position, s.name, a.version, a.recorded_at, a.leaf, x.file FROM archived a "
+    "SELECT a.position, s.name, a.version, a.recorded_at, a.leaf, x.file, x.id FROM archived a "
     "JOIN streams s ON s.id = a.stream_id JOIN archives x ON x.number = a.archive WHERE"
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,13 +13,14 @@ from typing import NoReturn, TypeVar
 import trio
 
 from trouper_journal import _sqlite_rows as rows
-from trouper_journal._archive_file import ArchiveInfo, read_connection, read_info
+from trouper_journal._archive_file import ArchiveInfo, read_info
 from trouper_journal._archived import Archived
+from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import ArchiveRefused, JournalClosed, JournalCorrupt, StorageReadOnly
 from trouper_journal._merkle import EMPTY_RANGE
 from trouper_journal._opening import real_path
 from trouper_journal._records import KeyEntry, Record, Snapshot, StreamHead
-from trouper_journal._sqlite_connection import translating
+from trouper_journal._sqlite_reading import ReadOnlyFile
 from trouper_journal._store import Batch, Head, Known, Store
 
 T = TypeVar("T")
@@ -30,10 +32,10 @@ class ArchiveStore:
     Its positions have gaps, so that `verify` of a journal is not for it: `check_archive` is.
     """
 
-    def __init__(self, path: str, info: ArchiveInfo, database: sqlite3.Connection) -> None:
+    def __init__(self, path: str, info: ArchiveInfo, file: ReadOnlyFile) -> None:
         self._path = path
         self._info = info
-        self._database: sqlite3.Connection | None = database
+        self._file: ReadOnlyFile | None = file
         self._turn = trio.CapacityLimiter(1)
 
     @property
@@ -54,9 +56,9 @@ class ArchiveStore:
     async def close(self) -> None:
         """Close the file, once a read that is under way has ended."""
         async with self._turn:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
     async def at(self, positions: Collection[int]) -> dict[int, Record]:
         """Those of the records that are here, by position."""
@@ -133,18 +135,16 @@ class ArchiveStore:
         raise StorageReadOnly(f"{self._path} is an archive, and nothing is ever written there")
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        database = self._database
-        if database is None:
+        if self._file is None:
             raise JournalClosed
-        read = partial(translating, partial(work, database), self._path)
         # Not abandoned when cancelled: the connection is for one thread at a time.
-        return await trio.to_thread.run_sync(read, limiter=self._turn)
+        return await trio.to_thread.run_sync(self._file.read, work, limiter=self._turn)
 
 
 class ArchivedStore:
     """A journal's store with archives beside it: archived records are read from there, each held against its tombstone.
 
-    What is in none of the archives stays a marker.
+    What is in none of the archives stays a marker; what should be in one of them, and is not there, is damage.
     """
 
     def __init__(self, inner: Store, archives: Sequence[ArchiveStore]) -> None:
@@ -237,19 +237,25 @@ class ArchivedStore:
         found: dict[int, Record] = {}
         for archive in self._archives:
             found.update(await archive.at(missing - found.keys()))
-        return [_fitting(record, found.get(record.position, record)) for record in page]
+        return [self._fitting(record, found) if isinstance(record, Archived) else record for record in page]
 
-
-def _fitting(record: Record, found: Record) -> Record:
-    """The archived record, if it is the one that the tombstone stands for."""
-    if (found.stream, found.version, found.recorded_at, found.leaf) != (
-        record.stream,
-        record.version,
-        record.recorded_at,
-        record.leaf,
-    ):
-        raise JournalCorrupt("the archive has another record there than was moved to it", record.position)
-    return found
+    def _fitting(self, tombstone: Archived, at_hand: Mapping[int, Record]) -> Record:
+        """The archived record, if it is the one that the tombstone stands for."""
+        position = tombstone.position
+        found = at_hand.get(position)
+        if found is None:
+            for archive in self._archives:
+                if archive.info.id == tombstone.archive_id:
+                    raise JournalCorrupt(f"{archive.path} lacks the record, which was moved there", position)
+            return tombstone
+        try:
+            leaf = leaf_digest(self.journal_id, found)
+        except (struct.error, TypeError, AttributeError, ValueError):
+            leaf = b""
+        told = tombstone.stream, tombstone.version, tombstone.recorded_at, tombstone.leaf
+        if (found.stream, found.version, found.recorded_at, leaf) != told:
+            raise JournalCorrupt("the archive has another record there than was moved to it", position)
+        return found
 
 
 def _records_at(database: sqlite3.Connection, positions: Collection[int]) -> dict[int, Record]:
@@ -270,20 +276,16 @@ async def open_archive(path: str | os.PathLike[str]) -> AsyncIterator[ArchiveSto
     Raises:
         NotAJournal: It is something else, or of a newer layout or format.
         JournalCorrupt: It is damaged.
-        StorageReadOnly: It is not there, or cannot be read by this user.
+        StorageUnreadable: It is not there, or cannot be read by this user.
     """
     where = real_path(path)
-
-    def connect() -> tuple[sqlite3.Connection, ArchiveInfo]:
-        database = read_connection(where)
-        try:
-            return database, read_info(database, where)
-        except BaseException:
-            database.close()
-            raise
-
-    database, info = await trio.to_thread.run_sync(partial(translating, connect, where))
-    archive = ArchiveStore(where, info, database)
+    file = ReadOnlyFile(where, any_thread=True)
+    try:
+        info = await trio.to_thread.run_sync(file.read, partial(read_info, path=where))
+    except BaseException:
+        file.close()
+        raise
+    archive = ArchiveStore(where, info, file)
     try:
         yield archive
     finally:

@@ -9,14 +9,16 @@ from contextlib import closing, suppress
 from typing import Final
 
 from trouper_journal import _sqlite_rows as rows
-from trouper_journal._archive_file import APPLICATION_ID, LAYOUT, TABLES, check, digests_in
+from trouper_journal._archive_file import APPLICATION_ID, LAYOUT, TABLES, check
 from trouper_journal._archive_proof import Gap, Node
 from trouper_journal._archive_rows import has_archived
 from trouper_journal._digest import FORMAT
 from trouper_journal._errors import ArchiveRefused, JournalCorrupt
 from trouper_journal._merkle import CompactRange
+from trouper_journal._sealed import checked_references
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_schema import statements_of
+from trouper_journal._whole_file import give_name, sync_file, sync_folder
 
 PAGE: Final = 2048
 """Leaves in one read."""
@@ -50,25 +52,16 @@ def write_archive(
         os.remove(partial)
     try:
         translating(lambda: _write(path, partial, units, new_id, now, told), path)
-        _sync(partial)
+        sync_file(partial)
         check(partial)
-        # Unlike a rename, a link does not replace a file that came there meanwhile.
         try:
-            os.link(partial, target)
+            give_name(partial, target)
         except FileExistsError:
             raise ArchiveRefused(f"{target} is there already: give another path") from None
-        _sync(os.path.dirname(target))
+        sync_folder(target)
     finally:
         with suppress(FileNotFoundError):
             os.remove(partial)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: str, partial: str, units: Sequence[Collection[str]], new_id: bytes, now: int, told: Told) -> None:
@@ -135,7 +128,7 @@ class _Copier:
             else:
                 self._gap.add(position, leaf)
         self._prove(self._gap.close())
-        for digest, domain in self._source.execute("SELECT digest, domain FROM large").fetchall():
+        for digest, domain in self._source.execute("SELECT digest, domain FROM large"):
             if domain in self._names:
                 self._copy_value(digest, domain)
 
@@ -162,10 +155,10 @@ class _Copier:
         row = self._source.execute("SELECT * FROM events WHERE position = ?", (position,)).fetchone()
         self._archive.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- question marks
         (record,) = rows.read_events(self._source, position - 1, 1)
-        for known in digests_in(record):
+        for known in checked_references(record):
             # Also where it is another domain's, and stays in the journal, too.
             query = "SELECT digest, domain FROM large WHERE digest = ?"
-            for digest, domain in self._source.execute(query, (known,)).fetchall():
+            for digest, domain in self._source.execute(query, (known.digest,)).fetchall():
                 self._copy_value(digest, domain)
 
     def _copy_value(self, digest: bytes, domain: str) -> None:

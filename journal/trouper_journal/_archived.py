@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
 from trouper_journal._errors import JournalCorrupt, RecordArchived
 from trouper_journal._records import Record
 from trouper_journal._values import pack_map, unpack_map
+
+T = TypeVar("T")
 
 TYPE: Final = "(archived)"
 """In place of the event's name; no event can be called that."""
@@ -25,21 +27,27 @@ class Archived(Record):
     @property
     def file(self) -> str:
         """Name of the archive's file, as it was called when it was made."""
-        return file_of(self)
+        return _named(self, "archive", str)
+
+    @property
+    def archive_id(self) -> bytes:
+        """The 16 random bytes of that archive."""
+        return _named(self, "id", bytes)
 
 
-def marker(position: int, stream: str, version: int, recorded_at: int, leaf: bytes, file: str) -> Archived:
+def marker(
+    position: int, stream: str, version: int, recorded_at: int, leaf: bytes, file: str, archive_id: bytes
+) -> Archived:
     """The marker for a record, from its tombstone."""
-    meta = pack_map({"archive": file})
+    meta = pack_map({"archive": file, "id": archive_id})
     return Archived(position, stream, version, TYPE, 0, recorded_at, None, None, None, None, meta, b"", b"", leaf)
 
 
-def file_of(record: Record) -> str:
-    """Name of the archive's file that a marker tells."""
-    name = unpack_map(record.meta).get("archive")
-    if not isinstance(name, str):
+def _named(record: Record, what: str, kind: type[T]) -> T:
+    found = unpack_map(record.meta).get(what)
+    if not isinstance(found, kind):
         raise JournalCorrupt("the marker of an archived record does not name its archive", record.position)
-    return name
+    return found
 
 
 def refuse(record: Archived) -> RecordArchived:

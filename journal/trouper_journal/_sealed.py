@@ -15,7 +15,7 @@ from trouper_journal._codec import SALT_SIZE, SEAL_OVERHEAD
 from trouper_journal._digest import hmac_sha256
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import Record
-from trouper_journal._values import Reference, references, repack
+from trouper_journal._values import Reference, references, repack, unpack_map
 
 SEAL_FORMAT: Final = 1
 """Number of the sealed layout; the first byte of sealed content."""
@@ -92,6 +92,35 @@ def references_of(record: Record) -> tuple[Reference, ...]:
     if record.key_id is not None:
         return sealed_references(record.content)
     return references(record.content[SALT_SIZE:]) if record.large else ()
+
+
+def checked_references(record: Record) -> tuple[Reference, ...]:
+    """Check that all of a record that can be read without a key is packed maps; the references in it.
+
+    Raises:
+        JournalCorrupt: It is not, or it refers to large values and counts none.
+    """
+    bytes_only = all(type(each) is bytes for each in (record.meta, record.facts, record.content))
+    if not bytes_only or type(record.wake_at) not in {int, type(None)}:
+        # An empty text is hashed as no bytes are.
+        raise JournalCorrupt("a column holds what no record has there")
+    unpack_map(record.meta)
+    unpack_map(record.facts)
+    if record.key_id is not None:
+        return listed_references(record)
+    if not record.content:
+        return ()
+    if len(record.content) <= SALT_SIZE:
+        raise JournalCorrupt("content is shorter than its random bytes")
+    if record.large:
+        return references(record.content[SALT_SIZE:])
+    unpack_map(record.content[SALT_SIZE:])
+    return ()
+
+
+def miscounted(record: Record, found: Sequence[Reference]) -> str | None:
+    """What is wrong with the number of large values that a record counts; no digest covers that."""
+    return None if len(found) == record.large else f"it counts {record.large} large values and refers to {len(found)}"
 
 
 def content_context(journal_id: bytes, key_id: str, stream: str, type: str, schema: int, header: bytes = b"") -> bytes:

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Self, TypeVar
 
 import attrs
@@ -76,11 +77,12 @@ class ReadOnlyFile:
     Args:
         path: The file's real path.
         busy_timeout: Seconds to wait for a lock that another process holds.
+        any_thread: Whether it is used by one thread after the other, and not by one alone.
     """
 
-    def __init__(self, path: str, busy_timeout: float = 10.0) -> None:
+    def __init__(self, path: str, busy_timeout: float = 10.0, *, any_thread: bool = False) -> None:
         self._path = path
-        self._busy_timeout = busy_timeout
+        self._connect_to = partial(_connect, busy_timeout=busy_timeout, one_thread=not any_thread)
         self._database: sqlite3.Connection | None = None
         self._lay: _Lay | None = None
         self._copy = ""
@@ -161,11 +163,11 @@ class ReadOnlyFile:
             lay, alone = self._look(), alone + 1
         if lay.log is not None and lay.index is not None and not lay.needs_copy:
             self._lay = None
-            return _connect(self._path, _BESIDE_OTHERS, self._busy_timeout)
+            return self._connect_to(self._path, _BESIDE_OTHERS)
         self._lay = lay
         if lay.needs_copy:
-            return _connect(self._copied(), "mode=rw", self._busy_timeout)
-        return _connect(self._path, _AS_IT_LIES, self._busy_timeout)
+            return self._connect_to(self._copied(), "mode=rw")
+        return self._connect_to(self._path, _AS_IT_LIES)
 
     def _look(self) -> _Lay:
         path = self._path
@@ -208,10 +210,15 @@ class ReadOnlyFile:
         return self._lay is None or self._look() == self._lay
 
 
-def _connect(path: str, how: str, busy_timeout: float) -> sqlite3.Connection:
+def _connect(path: str, how: str, *, busy_timeout: float, one_thread: bool) -> sqlite3.Connection:
     name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in os.fsencode(path))
     database = sqlite3.connect(
-        f"file:{name}?{how}", uri=True, timeout=busy_timeout, isolation_level=None, cached_statements=64
+        f"file:{name}?{how}",
+        uri=True,
+        timeout=busy_timeout,
+        isolation_level=None,
+        cached_statements=64,
+        check_same_thread=one_thread,
     )
     database.execute("PRAGMA query_only = ON")
     # So that SQLite does not refuse a file as a whole of which the end is missing: what is there can be read.

@@ -16,15 +16,14 @@ from typing import Final
 import attrs
 
 from trouper_journal._archived import Archived
-from trouper_journal._codec import SALT_SIZE
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._merkle import EMPTY_RANGE, CompactRange
 from trouper_journal._printable import Printable
 from trouper_journal._records import Record
-from trouper_journal._sealed import listed_references
+from trouper_journal._sealed import checked_references, miscounted
 from trouper_journal._store import Head, Store
-from trouper_journal._values import Reference, references, unpack_map
+from trouper_journal._values import Reference
 from trouper_journal._verification import Kind, Problem, Verification
 from trouper_journal._verify_chunks import Checkers, checkers_of
 from trouper_journal._verify_fast import ChunkStream, GoodChunk
@@ -280,30 +279,13 @@ class _Checker(Printable):
 
     def _check_bytes(self, record: Record) -> tuple[Reference, ...]:
         """Check that what can be read are packed maps; the references in them."""
-        found: tuple[Reference, ...] = ()
-        bytes_only = all(type(each) is bytes for each in (record.meta, record.facts, record.content))
-        if not bytes_only or type(record.wake_at) not in {int, type(None)}:
-            # An empty text is hashed as no bytes are.
-            self.note("encoding", "a column holds what no record has there", record.position, record.stream)
-            return found
         try:
-            unpack_map(record.meta)
-            unpack_map(record.facts)
-            if record.key_id is not None:
-                found = listed_references(record)
-            elif record.content:
-                if len(record.content) <= SALT_SIZE:
-                    raise JournalCorrupt("content is shorter than its random bytes")
-                if record.large:
-                    found = references(record.content[SALT_SIZE:])
-                else:
-                    unpack_map(record.content[SALT_SIZE:])
+            found = checked_references(record)
         except JournalCorrupt as error:
             self.note("encoding", str(error), record.position, record.stream)
-        else:
-            if len(found) != record.large:
-                message = f"it counts {record.large} large values and refers to {len(found)}"
-                self.note("value", message, record.position, record.stream)
+            return ()
+        if (message := miscounted(record, found)) is not None:
+            self.note("value", message, record.position, record.stream)
         return found
 
     async def _check_value(self, record: Record, reference: Reference) -> None:

@@ -1,4 +1,4 @@
-"""Small files that must never be seen half written: a kill or a full disk leaves the old state or the new one."""
+"""Files that must never be seen half written: a kill or a full disk leaves the old state or the new one."""
 
 from __future__ import annotations
 
@@ -26,31 +26,43 @@ def make_file(path: str | os.PathLike[str], data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _link(written, where)
+        give_name(written, where)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(written)
     sync_folder(where)
 
 
+def sync_file(path: str) -> None:
+    """Make durable what a file holds."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(path: str) -> None:
     """Make a new name in a folder durable."""
     with suppress(OSError):  # some file systems cannot
-        descriptor = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_file(os.path.dirname(os.path.abspath(path)))
 
 
-def _link(written: str, where: str) -> None:
-    """Give a file its name, which a link never takes from another, as a renaming would."""
+def give_name(written: str, where: str) -> None:
+    """Give a file its name, which a link never takes from another, as a renaming would.
+
+    Args:
+        written: The file; it may or may not have this name afterwards, too.
+        where: Its name.
+
+    Raises:
+        FileExistsError: Another has it.
+        OSError: It cannot be given.
+    """
     try:
         os.link(written, where)
-    except FileExistsError:
-        raise
     except OSError:
-        # A file system without links.
+        # Or it is a file system without links.
         if os.path.lexists(where):
-            raise FileExistsError(f"{where} is there already") from None
+            raise FileExistsError(f"{where} is there already: nothing is overwritten") from None
         os.replace(written, where)

@@ -90,7 +90,7 @@ async def check_archive(path: str | os.PathLike[str], progress: Progress = _nobo
     Raises:
         NotAJournal: It is something else, or of a newer layout or format.
         JournalCorrupt: Something in it is not as it was; names the position.
-        StorageReadOnly: It is not there, or cannot be read by this user.
+        StorageUnreadable: It is not there, or cannot be read by this user.
     """
     told = _from_thread(progress)
     return await trio.to_thread.run_sync(_archive_file.check, real_path(path), told)

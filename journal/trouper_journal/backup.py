@@ -20,6 +20,7 @@ from trouper_journal._printable import Plain
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_reading import ReadOnlyFile
 from trouper_journal._sqlite_rows import read_head
+from trouper_journal._whole_file import give_name, sync_file, sync_folder
 
 Progress = Callable[[str, int, int], None]
 
@@ -82,7 +83,8 @@ async def back_up(
                 first.position,
             )
         size = os.stat(part).st_size
-        _name(part, target)
+        give_name(part, target)
+        sync_folder(target)
     finally:
         for ending in ("", "-journal", "-wal", "-shm"):
             with suppress(FileNotFoundError):
@@ -117,7 +119,7 @@ def _copy(source: str, part: str, told: Progress) -> None:
     try:
         # Whoever may read the journal may read the copy; its owner can write to it, also where the journal is evidence.
         os.chmod(part, stat.S_IMODE(os.stat(source).st_mode) | stat.S_IRUSR | stat.S_IWUSR)
-        _sync(part)
+        sync_file(part)
     except OSError as error:
         raise StorageFull(f"the copy {part} could not be brought to disk: {error.strerror}") from error
 
@@ -139,27 +141,3 @@ def _copy_database(database: sqlite3.Connection, part: str, told: Progress) -> N
     finally:
         if database.in_transaction:
             database.execute("ROLLBACK")
-
-
-def _name(part: str, target: str) -> None:
-    """Give the copy its name, unless somebody else has taken it."""
-    try:
-        # Unlike a renaming, this overwrites nothing.
-        os.link(part, target)
-    except FileExistsError:
-        raise FileExistsError(f"{target} is there already: nothing is overwritten") from None
-    except OSError:
-        # The file system has no such links.
-        _refuse_what_is_there(target)
-        os.rename(part, target)
-    else:
-        os.unlink(part)
-    _sync(os.path.dirname(target))
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
