@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -228,6 +230,24 @@ def test_a_damaged_archive_is_bad_and_says_where(archived: tuple[Path, Path], tm
     assert done.returncode == 1
     assert "the stored bytes do not have the recorded digest" in done.stdout
     assert called("verify", archived[0], "--archive", damaged).returncode == 1
+
+
+def test_a_record_that_the_archive_lacks_is_missed_by_whoever_reads_it(
+    archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    shutil.copy(archived[1], less := tmp_path / "less.archive")
+    with closing(sqlite3.connect(less, isolation_level=None)) as database:
+        query = "SELECT e.position FROM events e JOIN streams s ON s.id = stream_id WHERE s.name = ? AND e.version = 3"
+        (position,) = database.execute(query, (f"run/{ENDED}",)).fetchone()
+        database.execute("DELETE FROM events WHERE position = ?", (position,))
+    for given in (["show", ENDED], ["why", ENDED], ["export", "--run", ENDED], ["export"]):
+        done = called(given[0], archived[0], *given[1:], "--archive", less)
+        assert done.returncode == 5
+        assert f"position {position}: {less} lacks the record, which was moved there" in complaint(done)
+    for verb in ("verify", "replay"):
+        done = called(verb, archived[0], "--archive", less)
+        assert done.returncode == 1
+        assert f"position {position}" in done.stdout
 
 
 async def make_journal(path: Path) -> None:

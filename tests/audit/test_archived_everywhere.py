@@ -37,6 +37,7 @@ NOTHING_ARCHIVED = {
     "approvals": "what waits for a person is not archived",
     "rules": "standing rules are not archived",
     "verify": "says itself what of the archived was checked, and what not",
+    "restore": "tells whether the file is older than it should be, which is said of its end",
     "prove": "the leaf of an archived record stays in the journal, and is what is proved",
 }
 """Why a command that looks is not in the tables above."""
@@ -91,6 +92,27 @@ def test_whoever_asks_about_all_is_told_how_much_was_left_out(verb: str, archive
         assert NOTE in done.stderr.splitlines()
         assert NOTE not in called(*given, *form, "--archive", archive).stderr
     assert NOTE not in called(verb, archive, *given[2:]).stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["doctor"], ["prove", "3"], ["checkpoint", "--key", "KEY"], ["restore"], ["backup", "--out", "OUT"],
+        ["archive", "--out", "OUT", "--before", "2100-01-01"], ["resume", FAILED],
+        ["send", "cust-1", "Hello", "--agent", "talker"],
+    ],
+    ids=lambda given: given[0],
+)  # fmt: skip
+def test_what_needs_the_journal_itself_says_so_of_an_archive(
+    given: list[str], archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ok_called("keygen", key := tmp_path / "log.key", "--name", "example.com/log")
+    before = sorted(tmp_path.iterdir())
+    names = {"KEY": key, "OUT": tmp_path / "out"}
+    done = called(given[0], archived[1], *(names.get(each, each) for each in given[1:]))
+    assert done.returncode == 2
+    assert "is an archive, which is a part of a journal: this command needs the journal itself" in complaint(done)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_only_what_is_behind_the_asked_position_counts(archived: tuple[Path, Path]) -> None:

@@ -9,7 +9,7 @@ import click
 from trouper.cli.checking import progress
 from trouper.cli.codes import ConflictError, Exit
 from trouper.cli.command import command, run_async
-from trouper.cli.journals import check_there
+from trouper.cli.journals import check_whole
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import count
@@ -28,7 +28,7 @@ def backup(output: Output, /, journal: Path, *, target: Path) -> Exit:
     """
 
     async def main() -> Exit:
-        check_there(journal)
+        check_whole(journal)
         with progress(output, "copying, then verifying") as told:
             try:
                 made = await back_up(journal, target, progress=lambda _, done, total: told(done, total))

@@ -43,7 +43,7 @@ def doctor(output: Output, /, journal: Path, *, quiet: float, waiting: float) ->
     """
 
     async def main() -> Exit:
-        async with opened_to_read(journal) as opened_journal:
+        async with opened_to_read(journal, whole=True) as opened_journal:
             with progress(output, "examining") as told:
                 found = await examine(
                     opened_journal,

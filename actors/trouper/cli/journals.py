@@ -44,10 +44,10 @@ async def opened(path: Path, *, with_archived: bool = False) -> AsyncIterator[Jo
 
     Raises:
         NotFoundError: There is no such file; none is created. Or what something is to be done to was archived.
-        UsageError: An archive is named where there is nothing to be done to what is in it.
+        UsageError: An archive is named where there is nothing to be done to what is in it, or in the journal's place.
         JournalError: It cannot be opened.
     """
-    check_there(path)
+    check_whole(path)
     if given_archives() and not with_archived:
         raise UsageError("--archive is for looking: what was archived is over, and nothing more can be done to it")
     await trio.to_thread.run_sync(_check_writable, path)
@@ -73,17 +73,22 @@ def _check_writable(path: Path) -> None:
 
 
 @asynccontextmanager
-async def opened_to_read(path: Path) -> AsyncIterator[Journal]:
+async def opened_to_read(path: Path, *, whole: bool = False) -> AsyncIterator[Journal]:
     """Open a journal that is there already, beside whoever drives it, without writing a byte to it or beside it.
 
     An archive is opened in the same way, and reads like a journal of which only a part is there. Reading either ends at
     the first damaged place, unless the command line says ``--keep-going``.
 
+    Args:
+        path: The journal.
+        whole: Whether a part of a journal is not enough.
+
     Raises:
+        UsageError: It is an archive, and the whole journal is needed.
         NotFoundError: There is no such file. What is asked for was archived, and that archive is not at hand.
         JournalError: It cannot be read.
     """
-    check_there(path)
+    (check_whole if whole else check_there)(path)
     if is_archive(path):
         async with (
             open_archive(path) as archive,
@@ -132,6 +137,18 @@ def check_master_key(file: Path | None) -> None:
     """
     if file is not None and not file.exists():
         raise NotFoundError(f"there is no master key {file}")
+
+
+def check_whole(path: Path) -> None:
+    """Refuse what cannot be a journal, or is only a part of one.
+
+    Raises:
+        UsageError: It is an archive.
+        NotFoundError, NotAJournal: As `check_there`.
+    """
+    check_there(path)
+    if is_archive(path):
+        raise UsageError(f"{path} is an archive, which is a part of a journal: this command needs the journal itself")
 
 
 def check_there(path: Path) -> None:

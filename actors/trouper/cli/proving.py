@@ -76,7 +76,7 @@ def prove(
         raise UsageError("give the position of a record, or --from with a number of records")
 
     async def main() -> Exit:
-        async with opened_to_read(journal) as opened_journal:
+        async with opened_to_read(journal, whole=True) as opened_journal:
             signed = signed_checkpoints(journal, checkpoints, pub)
             last = max(signed, key=lambda each: each.checkpoint.size, default=None)
             if last is not None and size not in (None, last.checkpoint.size):

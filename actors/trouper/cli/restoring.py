@@ -35,7 +35,7 @@ def restore(output: Output, /, journal: Path, *, accept: bool, name: str | None,
     by = person(name)
 
     async def main() -> Exit:
-        opening = opened(journal) if accept else opened_to_read(journal)
+        opening = opened(journal) if accept else opened_to_read(journal, whole=True)
         async with opening as opened_journal:
             return await _restore(output, journal, opened_journal, (by, reason or "") if accept else None)
 

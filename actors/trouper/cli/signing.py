@@ -129,7 +129,7 @@ def checkpoint(
         key = _own_key(key_file)
         asked = [*(load_witness(each) for each in witnesses), *(http_witness(*each) for each in urls)]
         file = CheckpointFile(out or beside(journal))
-        async with opened_to_read(journal) as opened_journal:
+        async with opened_to_read(journal, whole=True) as opened_journal:
             signed, added = await _sign(output, opened_journal, key, file, jobs or cores())
             found = await ask_witnesses(opened_journal, signed, asked)
             if found.checkpoint.note != signed.note:
