@@ -130,6 +130,7 @@ def test_a_replay_counts_only_what_it_replayed(archived: tuple[Path, Path]) -> N
     journal, archive = archived
     assert ok_called("replay", journal).startswith("10 runs with ")
     assert ok_called("replay", archive).startswith("78 runs with ")
+    assert "definitions and standing rules stay in the journal" in called("replay", archive).stderr
     both = [int(ok_called("replay", path).split(" with ")[1].split()[0].replace(",", "")) for path in archived]
     whole = ok_called("replay", journal, "--archive", archive)
     assert whole == ok_called("replay", GOLDEN / "runs-1.db")

@@ -15,6 +15,7 @@ from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent
 from trouper.runtime.histories import Histories
 from trouper_journal import Archived, Journal, Printable
+from trouper_journal.archive import ArchiveStore
 
 _KEPT: Final = 200
 
@@ -33,6 +34,11 @@ class Elsewhere(Printable):
     _documents: OrderedDict[str, Document] = field(factory=OrderedDict, init=False)
     _book: Book = field(factory=Book, init=False)
     _before: int = field(default=0, init=False)
+
+    @property
+    def partial(self) -> bool:
+        """Whether only a part of a journal is at hand: an archive holds runs and sessions, and all else stays."""
+        return isinstance(self.journal.store, ArchiveStore)
 
     def __attrs_post_init__(self) -> None:
         self.histories = Histories(self.journal)
@@ -76,6 +82,7 @@ async def broken(elsewhere: Elsewhere, state: RunState, plan: Plan, position: in
     """What a plan of a call contradicts in its run's definition, or in the standing rules; None where nothing.
 
     A document that has not its own digest, or cannot be read here, contradicts nothing: its own stream tells of that.
+    Of an archive by itself nothing is known: definitions and standing rules stay in the journal.
 
     Args:
         elsewhere: Reads definitions and rules.
@@ -87,9 +94,9 @@ async def broken(elsewhere: Elsewhere, state: RunState, plan: Plan, position: in
         JournalError: The journal cannot be read.
     """
     document = await elsewhere.document(state.definition)
-    if document.standing == "missing":
+    if document.standing == "missing" and not elsewhere.partial:
         return f"the definition {state.definition} is not in the journal"
-    if document.definition is None or document.standing != "matches":
+    if document.definition is None or document.standing != "matches" or elsewhere.partial:
         return None
     book = await elsewhere.book(position) if plan.grounds.rules else Book()
     return None if book is None else breach(document.definition.contract, book, state, plan)

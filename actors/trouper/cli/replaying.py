@@ -23,6 +23,7 @@ from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
+from trouper_journal.archive import is_archive
 
 _CALLS: Final = 4
 
@@ -66,6 +67,9 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
                 _sum_up(output, total)
             if run is None:
                 await tell_left_out(output, opened_journal)
+        if is_archive(journal):
+            text = "definitions and standing rules stay in the journal: no call of the archive was held against them"
+            output.note(styled(text, "yellow"))
         return Exit.BAD if total.differences else Exit.OK
 
     return run_async(main)
