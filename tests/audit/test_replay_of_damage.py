@@ -74,7 +74,7 @@ def test_flipped_bytes_in_records_are_findings_or_do_no_harm(unlocked: Path, fli
                 database.execute(f"UPDATE events SET {column} = ? WHERE position = ?", (cell, position))
     assert sum(each.records for each in found) <= RECORDS
     assert {each.problem.kind for each in found if each.problem} <= {
-        "step", "history", "unknown", "corrupt", "fold", "definition"
+        "step", "history", "unknown", "corrupt", "fold", "definition", "promise"
     }  # fmt: skip
 
 
