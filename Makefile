@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check lint types bench clean help
 
 help:
-	@echo "make demo   watch an agent survive three kills (about 15 s)"
+	@echo "make demo   watch an agent survive three kills (about 15 s, after the installation)"
 	@echo "make test   run the tests"
 	@echo "make check  lint and types"
 	@echo "make bench  measure, beside the least code that does the same durable work"
@@ -36,11 +36,11 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Trouper needs Python 3.11 or newer')"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[testing]"
+	$(BIN)/python -m pip install --quiet --editable ".[testing,audit]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[testing]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[testing,audit]" --group dev
 	@touch $@
 
 clean:

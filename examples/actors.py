@@ -7,6 +7,7 @@ printer is restarted by its supervision until it has jammed too often, and at th
 from __future__ import annotations
 
 import logging
+import sys
 
 import attrs
 import trio
@@ -112,4 +113,7 @@ async def main() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(format="    log: %(message)s")
-    trio.run(main)
+    try:
+        trio.run(main)
+    except* KeyboardInterrupt:
+        sys.exit(130)

@@ -17,7 +17,7 @@ from pathlib import Path
 import trio
 
 from trouper import Agent, History, Human, Model, RunError, Runtime, Session, TrouperError
-from trouper.core.conversation import text as text_of
+from trouper.conversation import text as text_of
 from trouper.testing import ModelRequest, ScriptedModel
 
 LIMIT = 200  # tokens, so that compaction shows soon; a real one takes a share of the model's context

@@ -23,7 +23,7 @@ import trio
 from pydantic import Field
 
 from trouper import Agent, Model, ModelRefused, RunError, Runtime, requires_receipt, tool
-from trouper.core.events import OutputRejected
+from trouper.events import OutputRejected
 from trouper.testing import ScriptedModel, call
 
 LETTER = """\

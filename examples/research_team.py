@@ -35,7 +35,7 @@ from trouper import (
     TrouperError,
     tool,
 )
-from trouper.core.events import ActionPlanned, ActionReceipted, BudgetRefused
+from trouper.events import ActionPlanned, ActionReceipted, BudgetRefused
 from trouper.streaming import Ended, Recorded, Superseded
 from trouper.testing import ModelRequest, ScriptedModel, call, calls
 

@@ -1,8 +1,8 @@
 """What would the agent have done, had a tool answered otherwise? A fork tells, and does nothing outside.
 
 Run it with ``python examples/what_if.py``: the model is a script, so that you need no key. A clerk pays an invoice in
-full. The fork gives it another balance: it then wants to pay a part, which is only simulated. ``trouper show what_if.db
-RUN`` prints both runs; that of the fork says which of its calls were answered from the record.
+full. The fork gives it another balance: it then wants to pay a part, which is only simulated. ``trouper diff what_if.db
+FORK`` puts the two side by side; ``trouper show what_if.db FORK`` says which calls were answered from the record.
 """
 
 from __future__ import annotations
@@ -102,4 +102,9 @@ def read_options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(trio.run(main, read_options()))
+    code = 130
+    try:
+        code = trio.run(main, read_options())
+    except* KeyboardInterrupt:
+        print("\ninterrupted; start it again, and it goes on")
+    sys.exit(code)

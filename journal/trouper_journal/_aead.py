@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from trouper_journal._errors import JournalCorrupt, JournalError
+from trouper_journal._errors import JournalCorrupt, MissingExtra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -17,19 +17,12 @@ class SealBroken(JournalCorrupt):
     """Sealed bytes do not open with their key: they, or what they are bound to, were changed."""
 
 
-class MissingCryptography(JournalError, ImportError):
-    """Sealing was asked for, and the package that does it is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("sealing needs the package cryptography: pip install 'trouper[audit]'")
-
-
 @final
 class Cipher:
     """Seals and opens with one key.
 
     Raises:
-        MissingCryptography: The package ``cryptography`` is not installed.
+        MissingExtra: The package ``cryptography`` is not installed.
     """
 
     __slots__ = ("_aes", "_broken")
@@ -39,7 +32,7 @@ class Cipher:
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError as error:
-            raise MissingCryptography from error
+            raise MissingExtra("sealing needs", "cryptography", "audit") from error
         self._aes: Final[AESGCM] = AESGCM(key)
         self._broken: Final[type[Exception]] = InvalidTag
 

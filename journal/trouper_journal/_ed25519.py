@@ -25,7 +25,7 @@ def _library() -> type[ed25519.Ed25519PrivateKey]:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError as error:
-        raise MissingExtra("signatures", "cryptography", "audit") from error
+        raise MissingExtra("signatures need", "cryptography", "audit") from error
     return Ed25519PrivateKey
 
 

@@ -187,7 +187,7 @@ class MissingExtra(JournalError, ImportError):
     """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} need the package {package}: pip install 'trouper[{extra}]'")
+        super().__init__(f"{what} the package {package}, which the extra {extra} brings: pip install {package}")
         self.package = package
         self.extra = extra
 

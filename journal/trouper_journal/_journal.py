@@ -113,7 +113,7 @@ class Journal(Reader):
             NotAJournal: The file is something else, or of another layout or format.
             StorageUnreadable: It is to be read only, and is not there or may not be read.
             StorageBusy, StorageReadOnly, StorageFull, JournalCorrupt, JournalBroken: It cannot be opened.
-            MissingCryptography: Keys were given, and what seals is not installed.
+            MissingExtra: Keys were given, and what seals is not installed.
         """
         where = None if path is None else real_path(path)
         clock = clock or SystemClock()

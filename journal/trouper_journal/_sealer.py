@@ -75,7 +75,7 @@ class Sealer:
         random: Source of random bytes.
 
     Raises:
-        MissingCryptography: The package that does it is not installed.
+        MissingExtra: The package that does it is not installed.
     """
 
     def __init__(self, keys: KeyStore, store: Store, random: Callable[[int], bytes] = os.urandom) -> None:

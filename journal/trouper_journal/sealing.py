@@ -5,12 +5,12 @@ async with Journal.open("agents.db", registry=registry, keys=FileKeyStore("agent
 ```
 
 ``docs/erasure.md`` tells how it is used, ``docs/format.md`` what is stored. It needs the package ``cryptography``
-(``pip install 'trouper[audit]'``).
+(the extra ``audit`` of ``trouper``).
 """
 
-from trouper_journal._aead import MissingCryptography as MissingCryptography
 from trouper_journal._aead import SealBroken as SealBroken
 from trouper_journal._erasing import destroy_keys as destroy_keys
+from trouper_journal._errors import MissingExtra as MissingExtra
 from trouper_journal._keyfile import FileKeyStore as FileKeyStore
 from trouper_journal._keystore import DataKey as DataKey
 from trouper_journal._keystore import KeyEntry as KeyEntry

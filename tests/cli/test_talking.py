@@ -71,6 +71,16 @@ def test_a_message_is_sent_without_the_agent_and_once(tmp_path: Path, journals: 
     assert called("sessions", journal, "t").returncode == 3
 
 
+def test_a_session_with_an_agent_that_has_never_run_here_is_opened_and_said(tmp_path: Path, journals: Journals) -> None:
+    # Another process may bring the agent; the name may be mistyped as well.
+    journals.waiting(journal := tmp_path / "agents.db")
+    done = called("send", journal, "s", "Hello", "--agent", "dekk")
+    assert done.returncode == 0
+    assert "no agent dekk has run in this journal yet, those that have: desk" in " ".join(done.stderr.split())
+    assert "has run in this journal" not in called("send", journal, "t", "Hello", "--agent", "desk").stderr
+    assert "has run in this journal" not in called("send", journal, "s", "More").stderr
+
+
 def test_a_message_supersedes_what_waits_for_a_person(tmp_path: Path) -> None:
     chat(tmp_path, "--say", "hello")
     sent = one_object(ok_called("send", tmp_path / "chat.db", "me", "more", "--supersede", "--json"))

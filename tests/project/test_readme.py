@@ -16,10 +16,31 @@ from trouper.testing import Reply, strict_stub, tc
 ROOT = Path(__file__).parents[2]
 
 
-async def test_twenty_lines_run_as_printed_and_a_second_time_for_nothing(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 1
-    (tmp_path / "desk.py").write_text(blocks[0])
+def blocks() -> list[str]:
+    """The page's Python."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_twenty_lines_run_as_printed_without_a_key(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(blocks()[0])
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+
+    def run() -> str:
+        done = subprocess.run([sys.executable, "desk.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    assert (first := run()).startswith("Closed.")
+    assert run() == first
+
+
+async def test_twenty_lines_run_with_a_real_model_and_a_second_time_for_nothing(tmp_path: Path) -> None:
+    example, real_model = blocks()
+    # As the page says: the real model stands in the script's place.
+    imported, model = real_model.splitlines()
+    with_model, count = re.subn(r"^model = .*$", model, example, flags=re.MULTILINE)
+    assert count == 1
+    (tmp_path / "desk.py").write_text(f"{imported}\n{with_model}")
     script: list[str | Reply] = [
         Reply(calls=[tc("c1", "lookup", json.dumps({"ticket": "INC-001"}))]),
         Reply(calls=[tc("c2", "close_ticket", json.dumps({"ticket": "INC-001"}))]),
@@ -42,8 +63,7 @@ async def test_twenty_lines_run_as_printed_and_a_second_time_for_nothing(tmp_pat
 
 
 def test_example_is_about_twenty_lines() -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len([line for line in block.splitlines() if line.strip()]) <= 20
+    assert len([line for line in blocks()[0].splitlines() if line.strip()]) <= 20
 
 
 def test_every_page_that_the_readme_links_to_exists() -> None:

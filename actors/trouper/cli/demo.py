@@ -22,7 +22,7 @@ from trouper.cli.demo_world import CLOSE, LOOKUP, REQUEST, TICKET, World, lines
 from trouper.cli.journals import opened
 from trouper.cli.looking import Story, print_story, read_story
 from trouper.cli.output import Output, grid, styled, typed
-from trouper.cli.timeline import Told, command_line
+from trouper.cli.timeline import Told, command_line, program
 from trouper.core.events import ApprovalRequested
 from trouper.core.replay import check
 from trouper.core.status import status
@@ -134,9 +134,9 @@ class Demo:
         self.heading("3  Meanwhile, in another terminal")
         self.step("No daemon is running. The question is in the journal, and that is where maria answers it:")
         words = ["approve", str(self.journal), self.action, "--as", "maria", "--reason", "checked with the customer"]
-        self.show(typed(f"$ trouper {shlex.join(words)}"))
-        program = [sys.executable, "-m", "trouper.cli", *words]
-        async with self.backstage.spawned(program) as process:
+        self.show(typed(f"$ {shlex.join([program(), *words])}"))
+        approving = [sys.executable, "-m", "trouper.cli", *words]
+        async with self.backstage.spawned(approving) as process:
             self.approver = process.pid
             assert process.stdout is not None
             said = b"".join([part async for part in process.stdout])
@@ -297,7 +297,7 @@ class Demo:
             self.show(styled("To look around:", "dim"), typed(command_line("show", self.journal, story.run)))
         else:
             self.show(styled("The journal is gone again. To keep one, and look around in it afterwards:", "dim"))
-            self.show(typed("trouper demo --keep"))
+            self.show(typed(f"{shlex.quote(program())} demo --keep"))
 
     def facts(self, story: Story, claims: list[Claim], verified: Verification, seconds: float) -> dict[str, object]:
         """Everything for programs."""

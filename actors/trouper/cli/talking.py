@@ -17,13 +17,14 @@ from trouper.cli.journals import driven, event_of, opened, opened_to_read, perso
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import label_text
-from trouper.core.events import Standing
+from trouper.core.events import DefinitionRecorded, Standing
 from trouper.errors import UnknownSession
+from trouper.narration.narrate import agent_named_in
 from trouper.narration.plain import SECOND, moment
 from trouper.narration.text import age, clean, count
 from trouper.runtime import Commands, SessionView, Task
 from trouper.runtime.sessions import read
-from trouper_journal import Journal, StreamHead
+from trouper_journal import Erased, Journal, StreamHead
 
 
 @frozen
@@ -166,7 +167,23 @@ def send(
                 return Exit.OK
             how = "was sent before" if sent.repeated else "has its turn" if given else "waits for its turn"
             output.result(styled(f"turn {number} of session {clean(session)} {how}: run {clean(sent.run)}"))
+            if number == 1 and not sent.repeated:
+                await _say_if_new(output, opened_journal, agent)
             say_when(output, journal, state)
         return Exit.OK
 
     return run_async(main)
+
+
+async def _say_if_new(output: Output, journal: Journal, agent: str) -> None:
+    """A journal knows no agents but those that have run in it: the name may be mistyped, or may be yet to come."""
+    names: set[str] = set()
+    async for head in journal.streams(prefix="definition/"):
+        definition = event_of(journal, await record_at(journal, head, 1))
+        if not isinstance(definition, DefinitionRecorded) or isinstance(definition.document, Erased):
+            return
+        names.add(agent_named_in(definition.document))
+    if agent in names:
+        return
+    had = f"those that have: {clean(', '.join(sorted(names)))}" if names else "nor has any other"
+    output.note(styled(f"no agent {clean(agent)} has run in this journal yet, {had}; the turn waits for one", "yellow"))

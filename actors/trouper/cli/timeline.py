@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -98,7 +101,16 @@ def header(state: RunState, asked_at: int) -> Iterator[Text]:
 
 def command_line(verb: str, journal: Path, *rest: str) -> str:
     """A command to type, quoted for a shell."""
-    return shlex.join(["trouper", verb, str(journal), *rest])
+    return shlex.join([program(), verb, str(journal), *rest])
+
+
+def program() -> str:
+    """What to type for this program: its name where a shell would find it, else as it was typed this time."""
+    typed_as = sys.argv[0]
+    name = os.path.basename(typed_as)
+    if name != "trouper" or os.path.realpath(shutil.which(name) or "") == os.path.realpath(typed_as):
+        return "trouper"
+    return typed_as
 
 
 def footer(state: RunState, journal: Path) -> Iterator[Text | Padding]:

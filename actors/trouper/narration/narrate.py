@@ -285,7 +285,7 @@ class Narrator:
 
     def recorded(self, event: ev.DefinitionRecorded) -> Line:
         """A definition document."""
-        name = "" if isinstance(event.document, Erased) else _name_in(event.document)
+        name = "" if isinstance(event.document, Erased) else agent_named_in(event.document)
         text = f"records the definition of agent {clean(name)}" if name else "records a definition"
         return Line(RUNTIME, text, "dim")
 
@@ -305,7 +305,8 @@ def _in_brackets(text: str | Erased, limit: int | None) -> str:
     return f" ({quoted(text, limit)})" if text else ""
 
 
-def _name_in(document: Mapping[str, Value]) -> str:
+def agent_named_in(document: Mapping[str, Value]) -> str:
+    """Whose definition a document is; ``""`` where it does not say."""
     contract = document.get("contract")
     name = contract.get("name") if isinstance(contract, dict) else None
     return name if isinstance(name, str) else ""

@@ -1,0 +1,92 @@
+"""The events of the journal: one class for each fact that is recorded, with its fields and what they mean.
+
+``REGISTRY`` reads them out of records (``Journal.open(path, registry=REGISTRY)``). Beside events there are the values
+that their fields hold. Which event stands where is listed in docs/reading-a-journal.md.
+"""
+
+from __future__ import annotations
+
+from trouper.core.events import REGISTRY as REGISTRY
+from trouper.core.events import ActionAuthorized as ActionAuthorized
+from trouper.core.events import ActionDenied as ActionDenied
+from trouper.core.events import ActionInterrupted as ActionInterrupted
+from trouper.core.events import ActionPlanned as ActionPlanned
+from trouper.core.events import ActionQueried as ActionQueried
+from trouper.core.events import ActionReceipted as ActionReceipted
+from trouper.core.events import ActionReplanned as ActionReplanned
+from trouper.core.events import ActionResolved as ActionResolved
+from trouper.core.events import ActionReturnedLate as ActionReturnedLate
+from trouper.core.events import ActionStarted as ActionStarted
+from trouper.core.events import ActionUnresolved as ActionUnresolved
+from trouper.core.events import ApprovalDecided as ApprovalDecided
+from trouper.core.events import ApprovalExpired as ApprovalExpired
+from trouper.core.events import ApprovalRequested as ApprovalRequested
+from trouper.core.events import ApprovalWithdrawn as ApprovalWithdrawn
+from trouper.core.events import ArchiveMade as ArchiveMade
+from trouper.core.events import AskedCall as AskedCall
+from trouper.core.events import Asking as Asking
+from trouper.core.events import Base as Base
+from trouper.core.events import BudgetRaised as BudgetRaised
+from trouper.core.events import BudgetRefused as BudgetRefused
+from trouper.core.events import BudgetWarned as BudgetWarned
+from trouper.core.events import CancelRequested as CancelRequested
+from trouper.core.events import ChildCancelRequested as ChildCancelRequested
+from trouper.core.events import ChildFinished as ChildFinished
+from trouper.core.events import ChildPauseRequested as ChildPauseRequested
+from trouper.core.events import ChildStarted as ChildStarted
+from trouper.core.events import ContextCompacted as ContextCompacted
+from trouper.core.events import DeadlineExtended as DeadlineExtended
+from trouper.core.events import DeadlinePassed as DeadlinePassed
+from trouper.core.events import DefinitionAdopted as DefinitionAdopted
+from trouper.core.events import DefinitionRecorded as DefinitionRecorded
+from trouper.core.events import DriverStarted as DriverStarted
+from trouper.core.events import ErasureCarriedOut as ErasureCarriedOut
+from trouper.core.events import ErasureOrdered as ErasureOrdered
+from trouper.core.events import FailureKind as FailureKind
+from trouper.core.events import Fork as Fork
+from trouper.core.events import Grounds as Grounds
+from trouper.core.events import HistoryRef as HistoryRef
+from trouper.core.events import HookApplied as HookApplied
+from trouper.core.events import HookDone as HookDone
+from trouper.core.events import JournalRestored as JournalRestored
+from trouper.core.events import Limits as Limits
+from trouper.core.events import ModelFailed as ModelFailed
+from trouper.core.events import ModelLost as ModelLost
+from trouper.core.events import ModelRequested as ModelRequested
+from trouper.core.events import ModelResponded as ModelResponded
+from trouper.core.events import OutputAccepted as OutputAccepted
+from trouper.core.events import OutputRejected as OutputRejected
+from trouper.core.events import PauseRequested as PauseRequested
+from trouper.core.events import Principal as Principal
+from trouper.core.events import Requirement as Requirement
+from trouper.core.events import RestoreCarriedOut as RestoreCarriedOut
+from trouper.core.events import ResumeRequested as ResumeRequested
+from trouper.core.events import RuleAdded as RuleAdded
+from trouper.core.events import RuleRevoked as RuleRevoked
+from trouper.core.events import RuleUsed as RuleUsed
+from trouper.core.events import RunCancelled as RunCancelled
+from trouper.core.events import RunFailed as RunFailed
+from trouper.core.events import RunHeard as RunHeard
+from trouper.core.events import RunSignalled as RunSignalled
+from trouper.core.events import RunStarted as RunStarted
+from trouper.core.events import RunSubmitted as RunSubmitted
+from trouper.core.events import RunSucceeded as RunSucceeded
+from trouper.core.events import RunWaiting as RunWaiting
+from trouper.core.events import SessionCompacted as SessionCompacted
+from trouper.core.events import SessionOpened as SessionOpened
+from trouper.core.events import SessionTurn as SessionTurn
+from trouper.core.events import Standing as Standing
+from trouper.core.events import StateChanged as StateChanged
+from trouper.core.events import StateOp as StateOp
+from trouper.core.events import StateRefused as StateRefused
+from trouper.core.events import SummaryFailed as SummaryFailed
+from trouper.core.events import SummaryRequested as SummaryRequested
+from trouper.core.events import Terms as Terms
+from trouper.core.events import TimerFired as TimerFired
+from trouper.core.events import TimerSet as TimerSet
+from trouper.core.events import ToolsBound as ToolsBound
+from trouper.core.events import TurnEnded as TurnEnded
+from trouper.core.events import TurnGiven as TurnGiven
+from trouper.core.events import TurnQueued as TurnQueued
+from trouper.core.events import TurnReopened as TurnReopened
+from trouper.core.events import TurnWithdrawn as TurnWithdrawn
