@@ -28,7 +28,7 @@ from trouper_journal._verification import Kind, Problem, Verification
 from trouper_journal._verify_chunks import Checkers, checkers_of
 from trouper_journal._verify_fast import ChunkStream, GoodChunk
 from trouper_journal._verify_index import CHAIN_MASK, SeenStream, StreamIndexes, chain_of
-from trouper_journal._verify_keys import HasRows, stray_keys
+from trouper_journal._verify_strays import HasRows, stray_keys, unlisted_streams
 
 PAGE: Final = 256
 """Records read at a time, so that no read holds the write-ahead log back."""
@@ -120,7 +120,7 @@ class _Checker(Printable):
         await self._check_spans([self.span] if self.span is not None else [])
         self._check_head(head)
         await self._as_far_as_readable(self._check_beyond(head))
-        await self._as_far_as_readable(self._check_keys(head))
+        await self._as_far_as_readable(self._check_strays())
         indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
         others = await self._other_streams()
         for check in (
@@ -341,9 +341,11 @@ class _Checker(Printable):
                 )
                 self.note("key", message, span.first)
 
-    async def _check_keys(self, head: Head) -> None:
+    async def _check_strays(self) -> None:
         if isinstance(self.store, HasRows):
-            async with aclosing(stray_keys(self.store, head.position)) as stray:
+            for stream in await unlisted_streams(self.store):
+                self.note("stream", "no list of streams shows it, and its name leads to it", None, stream)
+            async with aclosing(stray_keys(self.store)) as stray:
                 async for name, first in stray:
                     self.note(
                         "key", f"the index says that the key {name} begins at {first}, where no record has it", first

@@ -79,6 +79,7 @@ class StreamIndexes(Printable):
     async def check_heads(self) -> None:
         """The list of streams, and each looked up by its name."""
         unseen = set(self.streams)
+        moved: list[str] = []
         after = ""
         while True:
             page = await self._list(after=after)
@@ -87,11 +88,36 @@ class StreamIndexes(Printable):
                 unseen.discard(found.stream)
                 if found.position <= self.head.position:
                     self._compare(found, by_name.get(found.stream))
+                else:
+                    moved.append(found.stream)
             if len(page) < PAGE:
                 break
             after = page[-1].stream
         for name in sorted(unseen):
             self.note("the stream is missing from the index", self.streams[name].position, name)
+        for name in moved:
+            await self._check_moved(name)
+
+    async def _check_moved(self, name: str) -> None:
+        """A stream that is said to have got records since: then they are there, and say what is listed of it."""
+        known = await self.store.load((name,), ())
+        found = known.streams.get(name)
+        if found is None:
+            self.note("the stream cannot be found by its name", None, name)
+            return
+        now = attrs.evolve(self.streams.get(name, SeenStream()))
+        while now.version < found.version:
+            page = await self.store.read_stream(name, now.version, min(PAGE, found.version - now.version))
+            if not page or [each.version for each in page] != list(range(now.version + 1, now.version + 1 + len(page))):
+                break
+            for record in page:
+                now.version, now.position, now.wake_at = record.version, record.position, record.wake_at
+                now.label = now.label if record.label is None else record.label
+        if found.position > known.head.position:
+            message = f"the index says that its last record is at {found.position}, beyond the end of the journal"
+            self.note(message, now.position or None, name)
+        else:
+            self._note_differences(found, now)
 
     async def check_records(self, names: Iterable[str]) -> None:
         """The records of streams, read as whoever folds them reads them."""
@@ -133,8 +159,9 @@ class StreamIndexes(Printable):
             page = await self._list(after=after, label=label, wake_before=wake_before)
             for found in page:
                 seen = self.streams.get(found.stream)
-                unknown = seen is not None and seen.archived
-                right = (unknown or found.stream in expected) and not any(self._differences(found))
+                right = seen is not None and (seen.archived or found.stream in expected)
+                if seen is not None and any(self._differences(found, seen)):
+                    right = False
                 if found.position <= self.head.position and not right:
                     self.note(f"the index by {what} lists the stream wrongly", found.position, found.stream)
             expected.difference_update(head.stream for head in page)
@@ -161,12 +188,14 @@ class StreamIndexes(Printable):
             return
         if by_name is None:
             self.note("the stream cannot be found by its name", seen.position, found.stream)
-        for what, listed, true in self._differences(found):
+        self._note_differences(found, seen)
+
+    def _note_differences(self, found: StreamHead, seen: SeenStream) -> None:
+        for what, listed, true in self._differences(found, seen):
             self.note(f"the index says {what} {listed}, the records say {true}", seen.position, found.stream)
 
-    def _differences(self, found: StreamHead) -> Iterator[tuple[str, object, object]]:
+    def _differences(self, found: StreamHead, seen: SeenStream) -> Iterator[tuple[str, object, object]]:
         """What is listed of a stream that has records, and what these say instead."""
-        seen = self.streams[found.stream]
         for what, listed, true in (
             ("version", found.version, seen.version),
             ("position", found.position, seen.position),

@@ -245,6 +245,8 @@ async def test_nothing_of_another_kind_is_found_where_there_is_nothing(
     [
         ("INSERT INTO keys VALUES ('submit:forged', x'00', 1, 2)", [("submit:forged", 1)]),
         ("INSERT INTO keys VALUES ('a', x'00', 1, 2), ('b', x'00', 5, 5)", [("a", 1), ("b", 5)]),
+        ("INSERT INTO keys VALUES ('submit:forged', x'00', 104, 104)", [("submit:forged", 104)]),
+        (f"INSERT INTO keys VALUES ('a', x'00', {2**62}, {2**62})", [("a", 2**62)]),
         ("INSERT INTO keys VALUES ('submit:forged', x'00', 'x', 2)", [("submit:forged", None)]),
         ("INSERT INTO keys VALUES (NULL, x'00', 1, 2)", [("", 1)]),
         ("INSERT INTO keys VALUES (x'ff', x'00', 1, 2)", [("\\xff", 1)]),
@@ -262,8 +264,3 @@ async def test_a_key_that_no_record_has_is_found(
         ("key", first, f"the index says that the key {name} begins at {first}, where no record has it")
         for name, first in told
     ]
-
-
-async def test_a_key_that_is_being_written_is_not_yet_known(original: Path, tmp_path: Path) -> None:
-    damaged(original, path := tmp_path / "j.db", "INSERT INTO keys VALUES ('new', x'00', 104, 104)")
-    assert (await found(path)).ok

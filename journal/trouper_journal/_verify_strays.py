@@ -1,4 +1,4 @@
-"""Check that the index of command keys has none that no record has: it would stand in the way of a command to come."""
+"""Check that the indexes have nothing that no record has: keys in the way of commands to come, streams out of sight."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _UPTO: Final = "SELECT max(rowid) FROM (SELECT rowid FROM keys WHERE rowid >= ? 
 # Where the first record of a key is that key's, the check of the records finds whether the rest is.
 _STRAY: Final = """
 SELECT cast(name AS BLOB), first FROM keys AS entry
-WHERE rowid BETWEEN ? AND ? AND NOT (typeof(first) = 'integer' AND first > ?)
-AND NOT EXISTS (SELECT 1 FROM events WHERE position = entry.first AND key = entry.name)
+WHERE rowid BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM events WHERE position = entry.first AND key = entry.name)
 """
+# A listing begins behind 0, and a look by name finds these, too.
+_UNLISTED: Final = "SELECT cast(name AS BLOB) FROM streams WHERE id < 1 LIMIT 100"
 _NOT_ARCHIVED: Final = "AND NOT EXISTS (SELECT 1 FROM archived WHERE position = entry.first)"
 
 
@@ -42,27 +43,39 @@ class HasRows(Protocol):
         ...
 
 
-async def stray_keys(store: HasRows, upto: int) -> AsyncGenerator[Stray, None]:
-    """The keys of the index that no record has, up to a position; what an archived record had is not known.
+async def stray_keys(store: HasRows) -> AsyncGenerator[Stray, None]:
+    """The keys of the index that no record has; what an archived record had is not known.
 
     Raises:
         JournalCorrupt, JournalBroken, StorageBusy: The index could not be read.
     """
     begin: int | None = _FIRST
     while begin is not None:
-        found, begin = await store.scan(partial(_stray, begin=begin, upto=upto))
+        found, begin = await store.scan(partial(_stray, begin=begin))
         for each in found:
             yield each
 
 
-def _stray(database: sqlite3.Connection, begin: int, upto: int) -> tuple[list[Stray], int | None]:
+def _stray(database: sqlite3.Connection, begin: int) -> tuple[list[Stray], int | None]:
     """The stray ones of a page of keys, and where the next page begins; None behind the last."""
     (last,) = database.execute(_UPTO, (begin, _PAGE)).fetchone()
     if last is None:
         return [], None
     query = _STRAY + _NOT_ARCHIVED if has_archived(database) else _STRAY
     found = [
-        ((name or b"").decode("utf-8", "backslashreplace"), first if type(first) is int else None)
-        for name, first in database.execute(query, (begin, last, upto))
+        (_text(name), first if type(first) is int else None) for name, first in database.execute(query, (begin, last))
     ]
     return found, None if last == _LAST else last + 1
+
+
+async def unlisted_streams(store: HasRows) -> list[str]:
+    """The first streams of the index that no listing shows.
+
+    Raises:
+        JournalCorrupt, JournalBroken, StorageBusy: The index could not be read.
+    """
+    return await store.scan(lambda database: [_text(name) for (name,) in database.execute(_UNLISTED)])
+
+
+def _text(name: bytes | None) -> str:
+    return (name or b"").decode("utf-8", "backslashreplace")
