@@ -77,7 +77,7 @@ async def test_no_sentence_says_more_than_with_the_content(twin: Path, without_k
 # What a verb says of the erasure itself, and of what it cannot do because of it.
 ABOUT_IT: Final = re.compile(
     r"what is \[erased\] cannot be read here|cannot be computed anew|Its arguments are sealed|the model saw what can be"
-    r"|some of what was said was erased|alike in kind|what was said before in run|Nothing that can be compared"
+    r"|some of what was said cannot be read|alike in kind|what was said before in run|Nothing that can be compared"
     r"|to be summarised: erased"
 )
 AT_LEAST: Final = re.compile(r"at least \d+ messages?")

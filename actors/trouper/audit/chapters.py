@@ -13,6 +13,7 @@ from trouper.audit.story import LONGEST_LINE, RunStory, Told, told_of
 from trouper.audit.subjects import Subject, runs_of
 from trouper.core.definition import stream_of
 from trouper.core.events import DefinitionRecorded, RuleAdded
+from trouper.core.evolve_session import lead_of
 from trouper.core.rule_events import APPROVALS
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
@@ -145,7 +146,12 @@ class _Reader:
         if story.state is None or withheld:
             return
         try:
-            story.before = await self.histories.before(story.state)
+            lead, base = lead_of(story.state), story.state.base
+            pieces = [] if base is None else await self.histories.pieces(base.refs)
+            # Of what was said in a run that was erased nobody knows which messages they were.
+            story.before_erased = any(piece.erased for piece in pieces) or (lead is not None and story.state.erased)
+            read = [message for piece in pieces if not piece.erased for message in piece.messages]
+            story.before = tuple(read if lead is None or story.state.erased else [lead, *read])
             story.difference = await self.histories.difference(story.state)
         except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
             story.difference = str(error)

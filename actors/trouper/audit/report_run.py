@@ -103,7 +103,10 @@ def _earlier(run: RunStory, within: Within) -> Markup | None:
     refs = [el("div", "run ", within.link(ref.run), f" {as_of(ref)}") for ref in base.refs]
     if run.difference is not None:
         return together(refs, el("div", run.difference, class_="bad"))
-    return together(refs, el("div", "with the digest that was pinned", class_="ok") if run.before else None)
+    return together(
+        refs,
+        el("div", "with the digest that was pinned", class_="ok") if run.before and not run.before_erased else None,
+    )
 
 
 def _limits(limits: Limits | None) -> str:
@@ -128,7 +131,8 @@ def outcome_panels(run: RunStory) -> Iterator[Markup]:
         yield _panel("bad", "Not readable as a whole", "A record cannot be read; how the run stands is not known.")
         return
     if state.erased:
-        yield _panel("doubt", "Erased", "Some of what was said has been erased. Facts and digests are still there.")
+        why = "it was erased, or is sealed and its keys are not at hand. Facts and digests are still there."
+        yield _panel("doubt", "Not all can be read", f"Some of what was said cannot be read here: {why}")
     if run.ended_at is None or not state.ended:
         yield _panel("doubt", "Not over", f"At its last record the run is {status(state).label.replace('_', ' ')}.")
     elif state.failure is not None and state.phase == "failed":

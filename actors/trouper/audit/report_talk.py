@@ -30,10 +30,10 @@ _ROLES = {"system": "System", "human": "Person", "ai": "Model", "tool": "Tool"}
 def conversation(run: RunStory, within: Within) -> Markup:
     """What was said in a run, from what it started from to its end."""
     parts: list[Child] = []
-    if run.before:
-        # Of what was erased it cannot be told how many messages it was.
-        some = "at least " if run.state is not None and run.state.erased else ""
-        parts.append(el("p", f"It starts from {some}{count(len(run.before), 'earlier message')}:", class_="soft"))
+    if run.before or run.before_erased:
+        many = count(len(run.before), "earlier message") if not run.before_erased else "what was said before"
+        parts.append(el("p", f"It starts from {many}:", class_="soft"))
+        parts += [el("p", erased())] if run.before_erased else []
         parts += [_message(message, "dim") for message in run.before]
         parts.append(el("p", "Here its own conversation begins:", class_="soft"))
     for said in run.said:

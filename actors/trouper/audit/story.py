@@ -139,6 +139,7 @@ class RunStory:
         run: Its id.
         state: How it stands; None where it cannot be folded.
         before: What it started from, as messages; empty where it started afresh.
+        before_erased: Whether some of that was erased, and is not among them.
         difference: What that is not any more, where its digest was pinned and differs; or why it cannot be read.
         told: Every record.
         said: The conversation.
@@ -156,6 +157,7 @@ class RunStory:
     run: str
     state: RunState | None
     before: tuple[Message, ...] = ()
+    before_erased: bool = False
     difference: str | None = None
     told: list[Told] = field(factory=list)
     said: list[Said] = field(factory=list)

@@ -54,7 +54,9 @@ class SideBySide:
         if found.fork is not None:
             self._line(styled(f"{clean(found.right.run)} is {fork_text(found.fork)}", "dim"))
         if found.left.erased or found.right.erased:
-            self._line(styled("some of what was said was erased, and could not be compared", "yellow"))
+            self._line(
+                styled("some of what was said cannot be read here (erased, or sealed), and was not compared", "yellow")
+            )
         self._pairs("They start differently:", found.start)
         self._definition(found)
         self._messages(found)
