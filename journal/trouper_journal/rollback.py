@@ -182,12 +182,10 @@ def _write(path: str, head: KnownHead) -> None:
     # What a killed process left of it is written over.
     part = f"{path}.part"
     try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(descriptor, encode_head(head))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(part, "wb") as file:
+            file.write(encode_head(head))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
     except OSError:
         with suppress(OSError):

@@ -33,7 +33,7 @@ from trouper_journal.testing import FaultyStore, Hook
 Live: TypeAlias = Callable[[Path, Hook | None], Awaitable[None]]
 
 RUNS: Final = 2
-FILE_CALLS: Final = frozenset({"open", "write", "fsync", "replace", "unlink"})
+FILE_CALLS: Final = frozenset({"open", "write", "flush", "fsync", "replace", "unlink"})
 
 
 def effects(folder: Path) -> list[str]:

@@ -100,6 +100,12 @@ def test_a_backup_is_put_back_after_a_crash_and_gone_on_with(tmp_path: Path) -> 
         Path(f"{path}{ending}").unlink()
     shutil.copy(copy, path)
     assert told_elsewhere(path) == ("rolled_back", "bad")
+    parked = one_object(called("restore", path, "--json").stdout)["runs"]
+    call = {"action": f"{run}/0.0", "tool": "close_ticket", "effect": "idempotent_write", "state": "ahead"}
+    assert parked == [{"run": run, "label": "awaiting_approval", "calls": [call]}]
+    told = called("restore", path)
+    assert f"{run}/0.0 close_ticket (idempotent_write): was still to be made, and may have been made" in told.stdout
+    assert "`trouper pause` or `trouper cancel`" in told.stderr
     refused = trouper("run", f"{AGENTS}:asker", "Please.", "--journal", path)
     assert refused.returncode == 4
     assert "its runs are parked until `trouper restore" in refused.stderr

@@ -18,13 +18,14 @@ from trouper.core.status import status
 from trouper.errors import JournalCorrupt, JournalError, JournalRolledBack, UnknownEvent, VersionConflict
 from trouper.runtime.desk import Desk
 from trouper.runtime.domains import domain_of, is_withheld
-from trouper_journal import Journal, Key, News, Plain, Write
+from trouper_journal import Journal, Key, News, Plain, StreamHead, Write
 from trouper_journal.rollback import Comparison, KnownHead, compare_head, write_head
 
 _EVERY: Final = 5
 """Seconds between two writings of the side file, at least."""
 
 _CLOSING: Final = 2.0
+_OVER: Final = frozenset({"succeeded", "failed", "cancelled"})
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -182,13 +183,18 @@ async def _more(news: News) -> bool:
         return False
 
 
+async def runs_not_over(journal: Journal) -> AsyncIterator[StreamHead]:
+    """The streams of the runs that have not ended, by the index."""
+    async for head in journal.streams(prefix="run/"):
+        if (head.label or "").partition("-")[0] not in _OVER:
+            yield head
+
+
 async def carry_out(journal: Journal, position: int, fence: int) -> None:
     """Record as unknown what was under way in an older copy; what was done of it before is not done again."""
     runs = actions = 0
     whole = True
-    async for head in journal.streams(prefix="run/"):
-        if (head.label or "").partition("-")[0] in {"succeeded", "failed", "cancelled"}:
-            continue
+    async for head in runs_not_over(journal):
         try:
             found = await _mark(journal, head.stream, position, fence)
         except (UnknownEvent, JournalCorrupt):
