@@ -1,4 +1,7 @@
-"""Every Python snippet in README and docs is run, in the order of its page, in one namespace and an empty folder."""
+"""Every Python snippet in docs is run, in the order of its page, in one namespace and an empty folder.
+
+So are the commands of pages that work on the demo's journal (tests/pages/console.py).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from pathlib import Path
 
 from hypothesis import settings
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+from tests.pages.console import run_console
 
 # A shell starts what stands in the background with SIGINT ignored, and so would every program that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,7 +43,7 @@ def _back_home(namespace: dict[str, object]) -> None:
 
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()],
+    parsers=[PythonCodeBlockParser(), CodeBlockParser("console", run_console), SkipParser()],
     patterns=["*.md"],
     excludes=["README.md", "CHANGELOG.md"],
     setup=_into_empty_folder,
