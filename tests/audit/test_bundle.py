@@ -25,7 +25,7 @@ from tests.audit.conftest import GOLDEN
 from tests.cli.program import ROOT, called, complaint, objects, ok_called, one_object
 
 from trouper import REGISTRY
-from trouper.audit import BundleOptions, Subject, verify_bundle, write_bundle
+from trouper.audit import BundleOptions, Subject, verifier_source, verify_bundle, verify_forms, write_bundle
 from trouper.core.events import CancelRequested
 from trouper.errors import BundleError, JournalCorrupt
 from trouper_journal import Journal
@@ -46,7 +46,7 @@ class Checked:
 
 def checked(bundle: Path, *options: str) -> Checked:
     program = bundle.parent / "verify.py"
-    shutil.copy(str(verify_bundle.__file__), program)
+    program.write_text(verifier_source(), "utf-8")
     done = subprocess.run(
         [sys.executable, "-I", "-S", program, bundle, "--json", *options], capture_output=True, text=True, check=False
     )
@@ -140,6 +140,17 @@ async def test_unpacked_it_holds_too_and_without_a_signature_it_says_so(golden_r
     assert (refused.code, refused.found["problem"]) == (1, "the bundle holds no checkpoint: nobody has signed it")
 
 
+def test_the_program_is_one_file_in_the_order_of_reading() -> None:
+    source = verifier_source()
+    assert source.startswith("#!/usr/bin/env python3\n")
+    imports = [line for line in source.splitlines() if line.startswith(("import ", "from "))]
+    assert imports == [imports[0], *sorted(imports[1:], key=lambda line: (line[0] != "i", line))]
+    places = [source.index(text) for text in (imports[-1], "class Bad(", "# ---- records", "def main(")]
+    assert places == sorted(places)
+    assert "from trouper" not in source
+    compile(source, "verify.py", "exec")
+
+
 def test_the_key_that_came_with_it_is_named_and_another_is_refused(files: dict[str, bytes]) -> None:
     assert found_in(files) is None
     assert found_in(files, None) is None
@@ -208,7 +219,7 @@ def test_what_is_proven_can_be_read(
 
 @pytest.mark.parametrize(("name", "value"), [("records", 3), ("size", 5), ("root", "00" * 32), ("redacted", True)])
 def test_a_manifest_that_tells_otherwise_is_found(files: dict[str, bytes], name: str, value: object) -> None:
-    with pytest.raises(verify_bundle.Bad):
+    with pytest.raises(verify_forms.Bad):
         verify_bundle.check(verify_bundle.read_files(io.BytesIO(fitted(files, **{name: value}))), PUB)
 
 
@@ -248,7 +259,7 @@ def test_definitions_are_held_against_the_digests_that_runs_name(files: dict[str
             (line["stream"], {**facts, "prose": facts["contract"]}, {"document": document}),
             (line["stream"], facts, {"document": {**document, "prose": {"instructions": "Pay maria."}}}),
         ):
-            with pytest.raises(verify_bundle.Bad):
+            with pytest.raises(verify_forms.Bad):
                 verify_bundle._check_definition(*wrong)
     assert len(definitions) == 2
     lacking = without(files, lambda line: line["stream"] == definitions[0]["stream"])

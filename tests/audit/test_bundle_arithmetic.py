@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trouper.audit import verify_bundle
+from trouper.audit import verify_forms
 from trouper_journal import Value, plain_digest
 from trouper_journal.proofs import inclusion_proof
 
@@ -41,21 +41,21 @@ from trouper_journal.proofs import inclusion_proof
 )  # fmt: skip
 def test_ed25519_by_the_vectors_of_rfc_8032(public: str, message: str, signature: str) -> None:
     key = bytes.fromhex(public)
-    assert verify_bundle.is_signed(key, bytes.fromhex(message), bytes.fromhex(signature))
-    assert not verify_bundle.is_signed(key, bytes.fromhex(message) + b"x", bytes.fromhex(signature))
+    assert verify_forms.is_signed(key, bytes.fromhex(message), bytes.fromhex(signature))
+    assert not verify_forms.is_signed(key, bytes.fromhex(message) + b"x", bytes.fromhex(signature))
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=100), st.integers(0, 64 * 8 - 1))
 def test_ed25519_agrees_with_another_implementation(seed: bytes, message: bytes, bit: int) -> None:
     private = Ed25519PrivateKey.from_private_bytes(seed)
     public, signature = private.public_key().public_bytes_raw(), private.sign(message)
-    assert verify_bundle.is_signed(public, message, signature)
+    assert verify_forms.is_signed(public, message, signature)
     changed = bytearray(signature)
     changed[bit // 8] ^= 1 << bit % 8
-    assert not verify_bundle.is_signed(public, message, bytes(changed))
+    assert not verify_forms.is_signed(public, message, bytes(changed))
     # The same value of S beyond the group's order, which RFC 8032 says to refuse.
-    beyond = int.from_bytes(signature[32:], "little") + verify_bundle.L
-    assert not verify_bundle.is_signed(public, message, signature[:32] + beyond.to_bytes(32, "little"))
+    beyond = int.from_bytes(signature[32:], "little") + verify_forms.L
+    assert not verify_forms.is_signed(public, message, signature[:32] + beyond.to_bytes(32, "little"))
 
 
 @given(st.integers(1, 40), st.data())
@@ -64,13 +64,13 @@ def test_inclusion_agrees_with_the_journal(size: int, data: st.DataObject) -> No
     index = data.draw(st.integers(0, size - 1))
     path = list(inclusion_proof(leaves, index))
     roots = {
-        verify_bundle.root_of(leaves[each], each, size, list(inclusion_proof(leaves, each))) for each in range(size)
+        verify_forms.root_of(leaves[each], each, size, list(inclusion_proof(leaves, each))) for each in range(size)
     }
-    assert roots == {verify_bundle.root_of(leaves[index], index, size, path)}
+    assert roots == {verify_forms.root_of(leaves[index], index, size, path)}
     for wrong in (path[:-1], [*path, bytes(32)]):
         if wrong != path:
-            with pytest.raises(verify_bundle.Bad):
-                verify_bundle.root_of(leaves[index], index, size, wrong)
+            with pytest.raises(verify_forms.Bad):
+                verify_forms.root_of(leaves[index], index, size, wrong)
 
 
 @given(
@@ -84,10 +84,10 @@ def test_inclusion_agrees_with_the_journal(size: int, data: st.DataObject) -> No
     )
 )
 def test_the_form_that_digests_are_taken_over_is_the_journals(value: Value) -> None:
-    assert hashlib.sha256(verify_bundle.packed(value)).digest() == plain_digest(value)
+    assert hashlib.sha256(verify_forms.packed(value)).digest() == plain_digest(value)
 
 
 @pytest.mark.parametrize("size", [15, 16, 31, 32, 255, 256, 65535, 65536])
 def test_the_form_of_long_values_is_the_journals(size: int) -> None:
     for value in ("x" * size, [None] * size, {str(number): number for number in range(size)}):
-        assert hashlib.sha256(verify_bundle.packed(value)).digest() == plain_digest(value)
+        assert hashlib.sha256(verify_forms.packed(value)).digest() == plain_digest(value)

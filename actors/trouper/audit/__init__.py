@@ -6,7 +6,6 @@ from trouper.audit.assert_replay import Replayed as Replayed
 from trouper.audit.assert_replay import ReplayFailed as ReplayFailed
 from trouper.audit.assert_replay import assert_replays as assert_replays
 from trouper.audit.bundle import BundleOptions as BundleOptions
-from trouper.audit.bundle import verifier_source as verifier_source
 from trouper.audit.bundle import write_bundle as write_bundle
 from trouper.audit.chain import AnswerWhy as AnswerWhy
 from trouper.audit.chain import CallWhy as CallWhy
@@ -24,5 +23,6 @@ from trouper.audit.replaying import replay_streams as replay_streams
 from trouper.audit.report import ReportOptions as ReportOptions
 from trouper.audit.report import write_report as write_report
 from trouper.audit.subjects import Subject as Subject
+from trouper.audit.verifier import verifier_source as verifier_source
 from trouper.audit.why import Explainer as Explainer
 from trouper.audit.why import sound as sound

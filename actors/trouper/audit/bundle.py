@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
-from importlib import resources
 from typing import IO, Final
 
 from attrs import define, field, frozen
@@ -20,6 +19,7 @@ from attrs import define, field, frozen
 from trouper.audit.lines import LineOptions, record_line
 from trouper.audit.report import ReportOptions, write_report
 from trouper.audit.subjects import Subject, all_records
+from trouper.audit.verifier import verifier_source
 from trouper.errors import BundleError
 from trouper.narration.plain import moment
 from trouper_journal import Archived, Journal, Plain, Verification
@@ -116,11 +116,6 @@ async def write_bundle(
         with writer.open("manifest.json") as write:
             write(json.dumps(manifest, indent=2) + "\n")
     return len(positions)
-
-
-def verifier_source() -> str:
-    """The program that checks bundles: one file, which needs nothing but Python's standard library."""
-    return resources.files("trouper.audit").joinpath("verify_bundle.py").read_text("utf-8")
 
 
 @define(eq=False, repr=False)
