@@ -16,7 +16,7 @@ from trouper_journal._damaged import Damaged
 from trouper_journal._errors import StorageReadOnly
 from trouper_journal._journal import Journal
 from trouper_journal._projection_tables import Mark, ProjectionTables
-from trouper_journal._projections import Cell, Entry, Projection, checked
+from trouper_journal._projections import Cell, Choosy, Entry, Projection, checked
 from trouper_journal._records import Record
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 
@@ -37,6 +37,7 @@ class Projected:
         self._journal = journal
         self._projection = projection
         self._types = frozenset(projection.types)
+        self._choosy = projection if isinstance(projection, Choosy) else None
         self._tables = tables
         # What is stored, and how far the records after it have been looked through in vain.
         self._stored = Mark()
@@ -121,20 +122,18 @@ class Projected:
             self._begun = True
 
     async def _begin(self) -> Mark:
-        position = await self._journal.position()
-        leaves: dict[int, bytes] = {}
+        found = await _in_thread(self._tables.begin)
+        while not await self._stands(found):
+            found = await _in_thread(partial(self._tables.begin, found))
+        return found
 
-        def stands(mark: Mark) -> bool:
-            # What was made of other records, as before a backup was restored, is worth nothing.
-            return mark.position == 0 or leaves.get(mark.position) in {mark.leaf, None}
-
-        found = await _in_thread(partial(self._tables.begin, lambda _: True))
-        if found.position > position:
-            leaves[found.position] = b"no such record"
-        elif found.position > 0:
-            for record in await self._journal.read_all_page(found.position - 1, 1):
-                leaves[found.position] = record.leaf if record.position == found.position else found.leaf
-        return await _in_thread(partial(self._tables.begin, stands))
+    async def _stands(self, mark: Mark) -> bool:
+        """Whether it was made of this journal's records, and not of others, as before a backup was restored."""
+        # Looked at after the mark was read: others may go on meanwhile, and the journal's end goes before theirs.
+        if mark.position > await self._journal.position():
+            return False
+        page = [] if mark.position == 0 else await self._journal.read_all_page(mark.position - 1, 1)
+        return all(record.leaf == mark.leaf for record in page if record.position == mark.position)
 
     async def _entries(self, page: Sequence[Record]) -> tuple[list[Entry], int, Exception | None]:
         """What the projection is given of a page, how many records of it can be read, and what became of the next."""
@@ -145,7 +144,9 @@ class Projected:
             if record.type in self._types:
                 try:
                     whole = await with_values(self._journal.reading, record)
-                    entries.append(Entry(whole, self._journal.registry.decode(whole)))
+                    event = self._journal.registry.decode(whole)
+                    if self._choosy is None or await self._choosy.counts(self._journal, whole, event):
+                        entries.append(Entry(whole, event))
                 except Exception as error:  # noqa: BLE001 -- raised by the caller, once all before it is taken in
                     return entries, number, error
             elif self._projection.every:

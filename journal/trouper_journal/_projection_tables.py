@@ -42,7 +42,7 @@ _CREATING: Final = frozenset({sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE
 _CATALOGUES: Final = frozenset({"sqlite_master", "sqlite_schema"})
 
 
-@attrs.frozen(slots=False, repr=False, eq=False)
+@attrs.frozen(slots=False, repr=False)
 class Mark(Plain):
     """How far a projection has come.
 
@@ -86,17 +86,20 @@ class ProjectionTables:
 
     # ---- the position
 
-    def begin(self, stands: Callable[[Mark], bool]) -> Mark:
+    def begin(self, worthless: Mark | None = None) -> Mark:
         """Where to go on; everything is dropped first where it is of an older version, or not of these records.
+
+        Args:
+            worthless: How far it had come with what turned out to be other records; dropped if it still stands there.
 
         Raises:
             ProjectionOutdated: It was stored by a newer version.
             StorageBusy, StorageFull, StorageReadOnly, JournalCorrupt: It cannot be read or written.
         """
         found = self._translating(self._stored)
-        if found is not None and stands(found):
+        if found is not None and found != worthless:
             return found
-        return self._transaction(lambda: self._made_anew(stands))
+        return self._transaction(lambda: self._made_anew(worthless))
 
     def advance(self, before: Mark, after: Mark, entries: Sequence[Entry]) -> Mark | None:
         """Take records in, and the position with them; where another process has moved it, only say where it stands.
@@ -155,10 +158,10 @@ class ProjectionTables:
             raise ProjectionOutdated(self._projection.name, self._projection.version, version)
         return Mark(*mark) if version == self._projection.version else None
 
-    def _made_anew(self, stands: Callable[[Mark], bool]) -> Mark:
+    def _made_anew(self, worthless: Mark | None) -> Mark:
         # Another process may have done so, while this one waited for the lock.
         found = self._stored()
-        if found is not None and stands(found):
+        if found is not None and found != worthless:
             return found
         database, projection = self._database, self._projection
         database.execute(_POSITIONS)

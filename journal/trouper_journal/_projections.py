@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
 from trouper_journal._errors import InvalidProjection
 from trouper_journal._printable import Plain
 from trouper_journal._records import Record
+
+if TYPE_CHECKING:
+    from trouper_journal._journal import Journal
 
 Cell: TypeAlias = int | float | str | bytes | None
 
@@ -81,6 +84,29 @@ class Projection(Protocol):
         """Go on by some records, which follow those of the last call; all or nothing of it is kept.
 
         Called in another thread than the event loop's, while nobody else can write: it should only compute.
+        """
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A projection that says of each event, before it is given it, whether it counts at all.
+
+    For what only the events before it can tell, as where the fold takes no notice of one.
+    """
+
+    async def counts(self, journal: Journal, record: Record, event: object) -> bool:
+        """Whether an event is to be given.
+
+        Must rest on the journal's records up to this one alone.
+
+        Args:
+            journal: The journal.
+            record: The record.
+            event: Its event.
+
+        Raises:
+            Exception: All before the record is taken in, and the error raised by whoever catches up.
         """
         ...
 

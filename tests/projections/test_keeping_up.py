@@ -15,6 +15,7 @@ import trio
 from tests.projections.counting import EVENTS, Counting, append, total
 
 from trouper_journal import EventRegistry, Journal, StorageReadOnly, UnknownEvent
+from trouper_journal.archive import ArchivedStore
 from trouper_journal.projections import (
     Entry,
     InvalidProjection,
@@ -54,6 +55,34 @@ async def test_it_goes_on_where_the_last_process_stopped(tmp_path: Path) -> None
             assert told == [(700, 700)]
             assert (await totals(projected))[1] == total(0, 700)
         assert (await journal.verify()).ok
+
+
+async def test_whoever_looks_while_another_goes_on_leaves_the_others_tables(tmp_path: Path) -> None:
+    """Between a look at the journal's end and one at how far the tables are, both may have moved on."""
+    path = tmp_path / "j.db"
+    async with (
+        Journal.open(path, registry=EVENTS) as busy,
+        open_projection(busy, Counting()) as ahead,
+    ):
+        await append(busy, 10)
+        await ahead.catch_up()
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("INSERT INTO projection_counting VALUES (-1, 0)")
+            database.commit()
+
+        class Slow(ArchivedStore):
+            async def position(self) -> int:
+                found = await super().position()
+                await append(busy, 10, first=found)
+                await ahead.catch_up()
+                return found
+
+        async with (
+            Journal.open(path, registry=EVENTS, wrap=lambda store: Slow(store, ())) as other,
+            open_projection(other, Counting()) as behind,
+        ):
+            await behind.catch_up()
+            assert (-1,) in await behind.query("SELECT position FROM projection_counting")
 
 
 async def test_tables_in_memory_leave_the_file_as_it_is(tmp_path: Path) -> None:

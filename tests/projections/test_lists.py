@@ -11,6 +11,7 @@ import pytest
 from tests.golden.found import FOLDER, run_of
 
 from trouper import REGISTRY, Agent, People, Principal, Runtime, tool
+from trouper.core.events import ApprovalDecided, ApprovalWithdrawn
 from trouper.core.state import RunState
 from trouper.core.status import status
 from trouper.projections import (
@@ -80,6 +81,32 @@ async def test_every_open_approval_is_one_that_a_run_waits_for(golden: Path) -> 
         approve = run_of(golden, "approve")
         assert (by_call[f"{approve}/0.0"], by_call[f"{approve}/0.1"]) == ("approved", "denied")
         assert {row.status for row in rows} == {"open", "approved", "denied", "expired", "withdrawn", "moot"}
+
+
+async def test_votes_past_the_rules_do_not_count(golden: Path) -> None:
+    run = run_of(golden, "refund 500")
+    async with (
+        Journal.open(golden, registry=REGISTRY) as journal,
+        open_projection(journal, ApprovalsProjection()) as projected,
+    ):
+        await projected.catch_up()
+        (before,) = [row for row in await list_approvals(projected, status="open", limit=1000) if row.run == run]
+        (action,) = (await run_state(journal, run)).awaiting
+        assert (before.approvals, before.quorum) == (1, 2)
+        # Whoever asked for the run may not approve; another is nobody who may; one has no name to tell voters apart by.
+        rogue = [
+            ApprovalDecided("0.0", 1, "approve", action.digest, Principal("maria"), voter=b"m"),
+            ApprovalDecided("0.0", 1, "approve", action.digest, Principal("mallory"), voter=b"x"),
+            ApprovalDecided("0.0", 1, "approve", action.digest, Principal("ida")),
+            ApprovalDecided("0.0", 1, "deny", b"other", Principal("ida"), voter=b"i"),
+            ApprovalDecided("0.0", 7, "deny", action.digest, Principal("ida"), voter=b"i"),
+            ApprovalWithdrawn("0.0", 7),
+        ]
+        await journal.append(f"run/{run}", rogue)
+        assert await projected.catch_up() == await journal.position()
+        (after,) = [row for row in await list_approvals(projected, status="open", limit=1000) if row.run == run]
+        assert after == before
+        assert (await run_state(journal, run)).awaiting == (action,)
 
 
 async def test_a_vote_for_other_arguments_begins_the_count_anew(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """All requests for approval of a journal, one row each: what is open, how long people took, how they decided.
 
-It counts votes as they are recorded. Who voted, and why, is content, and is not copied here: it would outlive erasure.
+It counts the votes that the rules count. Who voted, and why, is content, and is not copied here: it would outlive
+erasure.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from typing import Final, Literal, TypeAlias
 from attrs import frozen
 
 from trouper.core import events as ev
-from trouper_journal import Plain, Record
+from trouper.core.effect_of import without_effect
+from trouper.core.evolve import evolve
+from trouper.errors import UnknownEvent, UnknownRun
+from trouper.runtime.histories import run_state
+from trouper_journal import Journal, Plain, Record
 from trouper_journal.projections import Entry, Projected, Tables
 
 ApprovalStatus: TypeAlias = Literal["open", "approved", "denied", "expired", "withdrawn", "moot"]
@@ -96,6 +101,16 @@ class ApprovalsProjection:
         }
     )  # fmt: skip
     every = False
+
+    async def counts(self, journal: Journal, record: Record, event: object) -> bool:
+        """Whether a decision changed anything of the call: anyone may append one, past the rules, too."""
+        if not isinstance(event, ev.ApprovalDecided | ev.ApprovalWithdrawn):
+            return True
+        try:
+            before = await run_state(journal, record.stream.removeprefix("run/"), record.version - 1)
+        except (UnknownEvent, UnknownRun):
+            return True  # as far as anybody can tell here
+        return not without_effect(before, evolve(before, event), event)
 
     def apply(self, tables: Tables, entries: Sequence[Entry]) -> None:
         """Begin rows, and settle them."""
