@@ -29,8 +29,7 @@ def erase(
     """Make what a session or a run holds unreadable for ever, here and in every copy of the journal.
 
     The journal must have been written with keys, and what is erased must be over. What is in archives is erased with
-    the rest; a session that was archived needs its archive. Exit code 1 if some of it was stored in plain, and can
-    still be read.
+    the rest; give them, and it is counted, too. Exit code 1 if some of it was stored in plain, and can still be read.
     """
     if (session is None) == (run_id is None):
         raise UsageError("say what to erase: either --session SESSION or --run RUN")
@@ -66,6 +65,8 @@ def _print_erasure(output: Output, done: Erasure) -> None:
         output.result(styled(f"{subject} was erased before: {what}"))
     if done.archived:
         output.result(styled(f"so is what is sealed of {count(done.archived, 'record')} in archives"))
+        if not done.runs:
+            output.note(styled("which runs it had stands in its archive (--archive FILE)", "yellow"))
     if done.plain:
         output.result(styled(f"{count(done.plain, 'record')} were stored in plain, and can still be read", "red"))
     if done.copies:

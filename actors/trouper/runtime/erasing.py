@@ -27,7 +27,7 @@ class Erasure(Plain):
 
     Attributes:
         domain: What was erased: ``run/<root>`` or ``session/<id>``.
-        runs: Ids of its runs.
+        runs: Ids of its runs; of a session that was archived only with its archive at hand.
         keys: Names of the data keys that were destroyed; none where it had been erased before.
         records: How many records hold content that nobody can read any more.
         plain: How many records hold content in plain, written when sealing was off: it can still be read.
@@ -210,7 +210,9 @@ async def _tree(journal: Journal, root: str) -> list[StreamHead]:
 
 
 async def _turns(journal: Journal, session: str) -> list[str]:
-    events = [journal.registry.decode(record) async for record in journal.read(session)]
+    # What was archived is over: a lost archive must not keep what is in its copies from being erased.
+    records = [record async for record in journal.read(session) if not isinstance(record, Archived)]
+    events = [journal.registry.decode(record) for record in records]
     return [each.run for each in events if isinstance(each, TurnQueued)]
 
 
