@@ -48,6 +48,8 @@ class FileKeyStore:
         master: The master key, 32 bytes, as a secret store gives it; or the path of its file. By default the file is
             called like this one with ``.master`` behind it, and is made together with it.
         random: Source of random bytes.
+        read_only: Only read the file: not a byte of it or beside it is written, not even to put right what another
+            process was killed at.
 
     Raises:
         KeyStoreError: The master key has not 32 bytes.
@@ -59,6 +61,7 @@ class FileKeyStore:
         master: bytes | str | os.PathLike[str] | None = None,
         *,
         random: Callable[[int], bytes] = os.urandom,
+        read_only: bool = False,
     ) -> None:
         self.path: Final = os.path.abspath(os.fsdecode(path))
         self._secret = master if isinstance(master, bytes) else None
@@ -68,6 +71,7 @@ class FileKeyStore:
         self.master_path: Final = own if master is None else os.path.abspath(os.fsdecode(master))
         self._alone = self.master_path == own
         self._random = random
+        self._read_only = read_only
         self._lock = trio.Lock()
         self._wanted: set[Place] = set()
         self._made: dict[Place, DataKey] = {}
@@ -259,7 +263,7 @@ class FileKeyStore:
 
     def _create(self) -> None:
         """Make the file and its tables, and the master key's file with them, unless they are there."""
-        if not os.path.exists(self.path):
+        if not os.path.exists(self.path) and not self._read_only:
             try:
                 os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
             except OSError as error:
@@ -294,6 +298,8 @@ class FileKeyStore:
         return master
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._read_only:
+            raise KeyStoreError(f"{self.path} is opened to be read only")
         with self._opened() as database:
             database.execute("BEGIN IMMEDIATE")
             try:
@@ -308,7 +314,8 @@ class FileKeyStore:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             refuse_open(self.path)
-            database = sqlite3.connect(f"file:{quoted(self.path)}?mode=rw", uri=True, timeout=10, isolation_level=None)
+            place = f"file:{quoted(self.path)}?mode={'ro' if self._read_only else 'rw'}"
+            database = sqlite3.connect(place, uri=True, timeout=10, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise KeyStoreError(f"{self.path} cannot be opened: {error}") from error
         try:

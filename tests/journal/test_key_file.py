@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,21 @@ async def test_a_master_key_that_cannot_be_written_leaves_no_file(path: Path, mo
 
 def full(_: object) -> None:
     raise OSError(errno.ENOSPC, "no space left")
+
+
+async def test_a_reader_does_not_put_right_what_another_process_was_killed_at(path: Path) -> None:
+    key = await FileKeyStore(path).obtain(JOURNAL, "room/1")
+    # Its rollback journal is left beside the file.
+    assert any(killed_at(step, path, "rotate") and Path(f"{path}-journal").exists() for step in range(1, 100))
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    reader = FileKeyStore(path, read_only=True)
+    found = await reader.find(key.id)
+    assert isinstance(found, DataKey) or found.reason == "locked"
+    for attempt in (reader.rotate, partial(reader.obtain, JOURNAL, "room/2"), partial(reader.destroy, [key.id])):
+        with pytest.raises(KeyStoreError):
+            await attempt()
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
+    assert await FileKeyStore(path).find(key.id) == key
 
 
 ROTATING = """

@@ -52,7 +52,7 @@ class Files:
         # Loaded here alone: it brings the cipher with it.
         from trouper_journal.sealing import FileKeyStore
 
-        return FileKeyStore(*self.keys)
+        return FileKeyStore(*self.keys, read_only=True)
 
 
 @asynccontextmanager

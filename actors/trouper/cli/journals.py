@@ -92,24 +92,25 @@ async def opened_to_read(path: Path, *, whole: bool = False) -> AsyncIterator[Jo
     if is_archive(path):
         async with (
             open_archive(path) as archive,
-            Journal.over(archive, checked=True, registry=REGISTRY, keys=keys_of(path)) as journal,
+            Journal.over(archive, checked=True, registry=REGISTRY, keys=keys_of(path, read_only=True)) as journal,
         ):
             yield past_damage(journal)
         return
     async with (
         archives_at_hand() as wrap,
-        Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path), wrap=wrap) as journal,
+        Journal.open(path, registry=REGISTRY, read_only=True, keys=keys_of(path, read_only=True), wrap=wrap) as journal,
     ):
         with asking_for_the_archive():
             yield past_damage(journal)
 
 
-def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
+def keys_of(journal: Path, *, made: bool = False, read_only: bool = False) -> KeyStore | None:
     """The keys to a journal: those that the command line names, else those beside it; None where there are none.
 
     Args:
         journal: The journal.
         made: Whether a file that is named, and not there, is made with the first key.
+        read_only: Whether nothing is written to it.
 
     Raises:
         NotFoundError: A file that was named is not there.
@@ -126,7 +127,7 @@ def keys_of(journal: Path, *, made: bool = False) -> KeyStore | None:
         raise NotFoundError(f"there is no file of keys {file}")
     from trouper_journal.sealing import FileKeyStore
 
-    return FileKeyStore(file, master)
+    return FileKeyStore(file, master, read_only=read_only)
 
 
 def check_master_key(file: Path | None) -> None:
