@@ -13,7 +13,6 @@ from pathlib import Path
 from hypothesis import settings
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
-
 from tests.pages.console import run_console
 
 # A shell starts what stands in the background with SIGINT ignored, and so would every program that tests interrupt.

@@ -16,6 +16,26 @@ SIGNATURE_SIZE: Final = 64
 """Bytes of a signature."""
 
 
+_FIELD: Final = 2**255 - 19
+
+_WEAK: Final = frozenset(
+    {
+        0,
+        1,
+        _FIELD - 1,
+        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+    }
+)
+"""The y of the points of small order (1, 2, 4 and 8): with such a key one signature fits many texts, as all know."""
+
+
+def is_weak(public: bytes) -> bool:
+    """Whether a public key is a point of small order, or written otherwise than RFC 8032 writes points."""
+    y = int.from_bytes(public, "little") & (2**255 - 1)
+    return y >= _FIELD or y in _WEAK
+
+
 def _library() -> type[ed25519.Ed25519PrivateKey]:
     """The class of private keys.
 

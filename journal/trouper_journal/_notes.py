@@ -56,6 +56,8 @@ class VerifierKey(Plain):
     def __attrs_post_init__(self) -> None:
         check_key_name(self.name)
         _check_size(self.public)
+        if _ed25519.is_weak(self.public):
+            raise InvalidKey(f"the public key of {self.name} is a weak one: anybody could sign for it")
 
     @property
     def key_id(self) -> bytes:

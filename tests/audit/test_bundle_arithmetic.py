@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.journal_format.test_notes import OTHERWISE, SMALL
 
 from trouper.audit import verify_forms
 from trouper_journal import Value, plain_digest
@@ -56,6 +58,14 @@ def test_ed25519_agrees_with_another_implementation(seed: bytes, message: bytes,
     # The same value of S beyond the group's order, which RFC 8032 says to refuse.
     beyond = int.from_bytes(signature[32:], "little") + verify_forms.L
     assert not verify_forms.is_signed(public, message, signature[:32] + beyond.to_bytes(32, "little"))
+
+
+@pytest.mark.parametrize("public", [*SMALL, *OTHERWISE])
+def test_a_key_for_which_anybody_could_sign_is_refused(public: str) -> None:
+    data = b"\1" + bytes.fromhex(public)
+    identity = hashlib.sha256(b"w\n" + data).digest()[:4].hex()
+    with pytest.raises(verify_forms.Bad, match="weak"):
+        verify_forms.parse_key(f"w+{identity}+{base64.b64encode(data).decode()}")
 
 
 @given(st.integers(1, 40), st.data())

@@ -170,8 +170,8 @@ def test_a_key_that_was_changed_or_is_private_is_refused() -> None:
 
 
 def test_a_witness_has_another_id_for_the_same_key() -> None:
-    plain = VerifierKey("w", bytes(32))
-    assert plain.key_id != VerifierKey("w", bytes(32), SignatureType.COSIGNATURE).key_id
+    plain = VerifierKey("w", LOG.verifier.public)
+    assert plain.key_id != VerifierKey("w", LOG.verifier.public, SignatureType.COSIGNATURE).key_id
 
 
 def test_a_history_is_notes_with_blank_lines_between() -> None:
@@ -183,3 +183,33 @@ def test_a_history_is_notes_with_blank_lines_between() -> None:
     for end in range(1, len(str(notes[0])) - 1):
         with pytest.raises(InvalidNote):
             list(split_notes(str(notes[0])[:end]))
+
+
+SMALL = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
+"""The eight points of small order."""
+OTHERWISE = [
+    "0100000000000000000000000000000000000000000000000000000000000080",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+]
+"""The same, and others, written as they must not be."""
+
+
+@pytest.mark.parametrize("public", [*SMALL, *OTHERWISE])
+@pytest.mark.parametrize("kind", list(SignatureType))
+def test_a_key_for_which_anybody_could_sign_is_refused(public: str, kind: SignatureType) -> None:
+    with pytest.raises(InvalidKey, match="weak"):
+        VerifierKey("w", bytes.fromhex(public), kind)

@@ -97,6 +97,9 @@ def parse_key(text: str) -> tuple[str, bytes, bytes]:
     identity = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4]
     if identity.hex() != given:
         raise Bad("the public key does not have the id that stands in it: it was changed")
+    point = _point(data[1:])
+    if point is None or _bytes_of(_times(8, point)) == bytes([1]) + bytes(31):
+        raise Bad("this is a weak key: anybody could sign for it")
     return name, identity, data[1:]
 
 
