@@ -21,6 +21,7 @@ from trouper_journal._options import JournalOptions
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite_connection import NO_LOOP, Answer, transact, translating
 from trouper_journal._sqlite_files import OpenFiles
+from trouper_journal._sqlite_log import refuse_foreign_log
 from trouper_journal._sqlite_schema import configure, set_up
 from trouper_journal._store import Batch, Known
 
@@ -52,6 +53,7 @@ class SQLiteStore:
         level = options.durability.upper()
 
         def first(database: sqlite3.Connection) -> bytes:
+            refuse_foreign_log(self.path)
             return translating(lambda: set_up(database, self.path, level, new_id, now), self.path)
 
         self._id = await self._hop(self._writer, first)

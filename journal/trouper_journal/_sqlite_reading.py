@@ -210,6 +210,11 @@ class ReadOnlyFile:
         return self._lay is None or self._look() == self._lay
 
 
+def connect_alone(path: str) -> sqlite3.Connection:
+    """A connection to what stands in the file itself, whatever its log holds; takes no locks, for one thread."""
+    return _connect(path, _AS_IT_LIES, busy_timeout=0.0, one_thread=True)
+
+
 def _connect(path: str, how: str, *, busy_timeout: float, one_thread: bool) -> sqlite3.Connection:
     name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in os.fsencode(path))
     database = sqlite3.connect(

@@ -20,6 +20,7 @@ from trouper_journal._errors import JournalCorrupt
 from trouper_journal._journal import Journal
 from trouper_journal._merkle import CompactRange
 from trouper_journal._printable import Plain
+from trouper_journal._sqlite_log import refuse_foreign_log
 
 HeadState: TypeAlias = Literal["matches", "missing", "damaged", "foreign", "rolled_back"]
 """How a journal stands to its side file; only ``rolled_back`` holds anybody up."""
@@ -121,6 +122,19 @@ async def compare_head(journal: Journal) -> Comparison:
         return Comparison("foreign", now, before)
     same = before.size <= now.size and await _grown(journal, before.tree, now.size) == now.tree.root()
     return Comparison("matches" if same else "rolled_back", now, before)
+
+
+async def check_log(journal: Journal) -> None:
+    """Look whether the log beside a journal's file is that of this file, and not of one that it replaced.
+
+    Whoever opens a journal for writing is refused where it is not; for those that only read.
+
+    Raises:
+        JournalCorrupt: Records that the log builds on are not there.
+        StorageUnreadable, StorageBusy, JournalBroken: It cannot be read.
+    """
+    if journal.path is not None:
+        await trio.to_thread.run_sync(refuse_foreign_log, journal.path)
 
 
 async def head_of(journal: Journal) -> KnownHead:

@@ -120,6 +120,26 @@ async def test_a_query_settles_what_it_finds_and_nothing_that_it_does_not(tmp_pa
         assert len(desk.world.effects) == effects
 
 
+async def test_a_run_that_is_cancelled_before_its_copy_is_accepted_does_not_go_on(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    tools = lambda world: [world.mailer()]  # noqa: E731
+    async with office(tmp_path, [asks(("send_email", {"to": "a"})), "Well."], tools, done=False) as desk:
+        async with desk.open() as runtime:
+            run = await runtime.submit("desk", "Go.")
+            await until(runtime, run.id, "awaiting_approval")
+            await back_up(desk.path, copy)
+            await runtime.approve(f"{run.id}/0.0", by="maria")
+            await run.wait()
+        assert desk.world.effects == ["mail a"]
+        put_back(desk, copy)
+        async with desk.open() as runtime:
+            assert not runtime.active
+            await runtime.cancel(run.id, by="maria")
+            await accepted(desk)
+            await until(runtime, run.id, "cancelled")
+        assert desk.world.effects == ["mail a"]
+
+
 async def test_a_driver_that_dies_at_any_step_leaves_what_the_next_can_go_on_with(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.agents.kill_restorer", str(tmp_path)]
     done = await trio.run_process(

@@ -96,9 +96,13 @@ def test_a_backup_is_put_back_after_a_crash_and_gone_on_with(tmp_path: Path) -> 
         assert process.end() == (0, "")
     # Killed, with its newest records in the log alone.
     waiting_run(path, "payer")
+    shutil.copy(copy, path)
+    for refused in (called("restore", path), called("approve", path, f"{run}/0.0", "--as", "maria")):
+        assert refused.returncode == 5
+        assert "the log beside it do not belong together" in complaint(refused)
+    assert "log: " in called("doctor", path).stdout
     for ending in ("-wal", "-shm"):
         Path(f"{path}{ending}").unlink()
-    shutil.copy(copy, path)
     assert told_elsewhere(path) == ("rolled_back", "bad")
     parked = one_object(called("restore", path, "--json").stdout)["runs"]
     call = {"action": f"{run}/0.0", "tool": "close_ticket", "effect": "idempotent_write", "state": "ahead"}

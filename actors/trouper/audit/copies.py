@@ -10,7 +10,7 @@ from trouper.errors import UnknownEvent
 from trouper.narration.text import count
 from trouper.runtime.restoring import restored
 from trouper_journal import Journal, JournalError, Plain
-from trouper_journal.rollback import Comparison, compare_head
+from trouper_journal.rollback import Comparison, check_log, compare_head
 
 _STATES: Final = {
     "matches": "the journal is as it was left",
@@ -65,8 +65,9 @@ async def standing(journal: Journal) -> Standing:
     Raises:
         ValueError: The journal is not in a file.
         StorageBusy, JournalBroken: It cannot be read.
-        JournalCorrupt: What it would take is missing from it.
+        JournalCorrupt: What it would take is missing from it, or its log is not its own.
     """
+    await check_log(journal)
     found = await compare_head(journal)
     if found.state != "rolled_back":
         return Standing(found)

@@ -15,8 +15,9 @@ from trouper.audit.copies import standing_or_none
 from trouper.audit.findings import Finding, Findings
 from trouper.audit.record_checkup import RecordCheckup
 from trouper.audit.run_checkup import Patience, RunCheckup
-from trouper_journal import Journal, JournalCorrupt, Plain
+from trouper_journal import Journal, JournalCorrupt, JournalError, Plain
 from trouper_journal.checkup import FileHealth, check_file, stored_values
+from trouper_journal.rollback import check_log
 
 Progress = Callable[[str, int, int], None]
 
@@ -166,6 +167,13 @@ def _judge_file(health: FileHealth, driven: bool | None, findings: Findings) -> 
 
 
 async def _judge_copy(journal: Journal, findings: Findings) -> None:
+    try:
+        await check_log(journal)
+    except JournalCorrupt as error:
+        advice = "put the copy in its place again, without the log of another file, and look at the findings after that"
+        findings.add(Finding("log", "bad", str(error), advice, position=error.position))
+    except JournalError:
+        return
     stands = await standing_or_none(journal)
     if stands is None or stands.found.state in ("matches", "missing"):
         return
