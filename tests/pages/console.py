@@ -3,7 +3,8 @@
 A page takes part from the console block on that says ``trouper demo --journal desk.db``: that journal is made once for
 all pages, because it takes seconds, and each page gets a copy of it. Every later console block of the page is run, line
 by line, in the page's folder, and must end with exit code 0, or with the code that its comment names (``exit code 1``).
-``RUN`` stands for the run of the demo, as it does for readers.
+``RUN`` stands for the run of the demo, as it does for readers; any other word in capitals (``FORK``) for the text that the
+page's Python has under that name (``fork``).
 """
 
 from __future__ import annotations
@@ -65,10 +66,17 @@ def run_console(example: Example) -> None:
             folder, example.namespace[_RUN] = _demo()
             shutil.copytree(folder.name, ".", dirs_exist_ok=True)
         elif words and _RUN in example.namespace:
-            run = example.namespace[_RUN]
             ends = re.search(r"#.*exit code (\d+)", line)
             code = int(ends[1]) if ends else 0
             if words[0] == "trouper" and not re.search(r"[|>$*&;]", re.sub(r"'[^']*'|\"[^\"]*\"|#.*", "", line)):
-                _called([re.sub(r"\bRUN\b", run, word) for word in words], code)
+                _called([_filled_in(word, example.namespace) for word in words], code)
             else:
-                _by_a_shell(re.sub(r"\bRUN\b", run, line), code)
+                _by_a_shell(_filled_in(line, example.namespace), code)
+
+
+def _filled_in(text: str, names: dict[str, object]) -> str:
+    def value(found: re.Match[str]) -> str:
+        meant = names[_RUN] if found[0] == "RUN" else names.get(found[0].lower())
+        return meant if isinstance(meant, str) else found[0]
+
+    return re.sub(r"\b[A-Z]{3,}\b", value, text)
