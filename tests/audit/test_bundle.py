@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import trio
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,9 +27,11 @@ from tests.cli.program import ROOT, called, complaint, objects, ok_called, one_o
 
 from trouper import REGISTRY
 from trouper.audit import BundleOptions, Subject, verifier_source, verify_bundle, verify_forms, write_bundle
-from trouper.core.events import CancelRequested
+from trouper.cli.codes import ConflictError
+from trouper.cli.new_file import new_file
+from trouper.core.events import CancelRequested, Limits, RunStarted, RunSubmitted
 from trouper.errors import BundleError, JournalCorrupt
-from trouper_journal import Journal
+from trouper_journal import Journal, Write
 from trouper_journal.signing import SignerKey, sign_head
 
 RUN = "01KDVDQ4K08R1PCMZZ5184GMN6"
@@ -101,8 +104,6 @@ def contents(bundle: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a signed bundle about one run with sub-agents."""
-    import trio
-
     folder = tmp_path_factory.mktemp("bundle")
     shutil.copy(GOLDEN / "runs-1.db", folder / "runs.db")
 
@@ -408,6 +409,40 @@ def test_the_commands_from_key_to_bundle(golden_runs: Path, tmp_path: Path) -> N
     assert (done.code, done.found["records"]) == (0, told["records"])
     report = contents(out)["report.html"].decode()
     assert "matches checkpoint" in report
+
+
+def test_what_would_not_hold_is_not_written(tmp_path: Path) -> None:
+    """A run whose definition is nowhere, as in a journal that somebody made up."""
+    path, out = tmp_path / "made.db", tmp_path / "evidence.zip"
+
+    async def make_up() -> None:
+        started = RunStarted("00" * 32, "", "", 1, Limits())
+        async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("nobody") as fence:
+            await journal.commit([Write("run/R", [RunSubmitted("desk"), started])], fence=fence)
+
+    trio.run(make_up)
+    done = called("export", path, "--run", "R", "--format", "bundle", "--out", out)
+    assert done.returncode == 1
+    assert "the definition 0000" in complaint(done)
+    assert list(tmp_path.glob("*evidence*")) == []
+
+
+def test_nothing_is_overwritten_whatever_comes_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConflictError), new_file(path):
+        raise AssertionError
+    path.unlink()
+
+    def write_too_late() -> None:
+        with new_file(path) as file:
+            file.write(b"mine")
+            path.write_bytes(b"theirs")
+
+    with pytest.raises(ConflictError):
+        write_too_late()
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_evidence_of_an_example_holds_in_a_bare_virtual_environment(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def proof_of(chapters: Chapters, found: Verification | None) -> Proof:
         return Proof(f"{each}. The whole journal was not verified for this report.", "doubt")
     if not found.ok:
         return Proof(f"{each}, but the journal is inconsistent: {count(found.found, 'problem')}.", "bad")
+    if chapters.last > found.records:
+        return Proof(f"{each}, but some of them came after the journal was verified.", "doubt")
     if not found.signed:
         return Proof(f"{each}, and the journal agrees with itself. No signature was looked at.", "doubt")
     if chapters.last > found.signed:

@@ -245,8 +245,8 @@ def check(files: dict[str, bytes], pinned: str | None) -> dict[str, Any]:
     _check_files(files, manifest["files"])
     size, root, signer = _signed(files, manifest, pinned)
     paths = {line["position"]: [unhex(each) for each in line["path"]] for line in lines_of(files, "proofs.jsonl")}
-    records, together = 0, Together()
-    position = 0
+    together = Together()
+    position = records = sealed = 0
     for line in lines_of(files, "records.jsonl"):
         where = f"record {line.get('position')}"
         try:
@@ -264,6 +264,7 @@ def check(files: dict[str, bytes], pinned: str | None) -> dict[str, Any]:
         except (KeyError, ValueError, TypeError, AttributeError, struct.error, RecursionError) as error:
             raise Bad(f"{where}: it is not of the form of a record ({type(error).__name__}: {error})") from None
         records += 1
+        sealed += line["key_id"] is not None
     if paths:
         raise Bad(f"there are proofs for records that are not there: {sorted(paths)[:5]}")
     if (manifest["records"], manifest["size"], manifest["root"]) != (records, size, root.hex()):
@@ -273,7 +274,7 @@ def check(files: dict[str, bytes], pinned: str | None) -> dict[str, Any]:
     return {
         "ok": True, "grade": grade, "key": signer, "journal_id": manifest["journal_id"], "subject": manifest["subject"],
         "records": records, "streams": len(together.last), "size": size, "root": root.hex(),
-        "redacted": manifest["redacted"], "runs": [together.standing(run) for run in runs],
+        "redacted": manifest["redacted"], "sealed": sealed, "runs": [together.standing(run) for run in runs],
     }  # fmt: skip
 
 
@@ -355,6 +356,8 @@ def _words(found: dict[str, Any]) -> Iterator[str]:
         f"{found['subject']['kind']} {found['subject']['name']}: {found['records']} records in {found['streams']} "
         f"streams{', content withheld' if found['redacted'] else ''}, each in the tree over {found['size']} records"
     )
+    if found["sealed"]:
+        yield f"the content of {found['sealed']} of them is sealed: it is there, and told to whoever has the keys alone"
     yield f"journal {found['journal_id']}, root {found['root']}"
     for run in found["runs"]:
         end = "" if run["ended"] else "  NOT SHOWN TO ITS END"

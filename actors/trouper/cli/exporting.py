@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, TypedDict, Unpack
 
 import click
-from attrs import define, field, frozen
+import trio
+from attrs import frozen
 
 from trouper._clock import SystemClock
 from trouper.audit import (
@@ -18,34 +17,48 @@ from trouper.audit import (
     ReportOptions,
     Subject,
     export_jsonl,
+    verify_bundle,
+    verify_forms,
     write_bundle,
     write_report,
 )
 from trouper.audit.subjects import runs_of
 from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import progress
-from trouper.cli.codes import ConflictError, Exit, UsageError
+from trouper.cli.codes import Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.damage import KEEP_GOING, keeps_going, note_problems, noted
 from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
+from trouper.cli.new_file import new_file, refuse_what_is_there, sink_to
 from trouper.cli.output import Output, styled
 from trouper.cli.pinned import CHECKPOINTS, PUBLIC, public_key, signed_checkpoints
+from trouper.errors import BundleError
 from trouper.narration.text import count
-from trouper_journal import Journal
+from trouper_journal import Journal, Verification
 from trouper_journal.archive import refuse_archived
 from trouper_journal.signing import SignedCheckpoint, VerifierKey, verify_signed
 
-_CHUNK: Final = 1 << 16
-"""Characters that are gathered before they are written."""
+
+class _Given(TypedDict):
+    """The options."""
+
+    run_id: str | None
+    session: str | None
+    form: str
+    out: Path | None
+    after: int
+    raw: bool
+    redact: bool
+    no_verify: bool
+    checkpoints: Sequence[Path]
+    pub: str | None
 
 
 @frozen
 class _Asked:
     """What the command line asks for."""
 
-    journal: Path
-    form: str
     out: Path | None
     after: int
     lines: LineOptions
@@ -74,81 +87,113 @@ class _Asked:
 @click.option("--no-verify", is_flag=True, help="html, bundle: do not check the whole journal first.")
 @CHECKPOINTS
 @PUBLIC
-def export(
-    output: Output,
-    /,
-    journal: Path,
-    *,
-    run_id: str | None,
-    session: str | None,
-    form: str,
-    out: Path | None,
-    after: int,
-    raw: bool,
-    redact: bool,
-    no_verify: bool,
-    checkpoints: Sequence[Path],
-    pub: str | None,
-) -> Exit:
+def export(output: Output, /, journal: Path, **given: Unpack[_Given]) -> Exit:
     """Export a run, a session, or all: records for programs, a report for people, or a bundle of evidence.
 
     The journal is only read, and its daemon is not disturbed. With --pub, a report says whether the journal matches its
     checkpoints, and a bundle proves that its records are among those that were signed last. Exit code 1 if anything
     was found to be damaged.
     """
-    if run_id is not None and session is not None:
-        raise UsageError("--run and --session exclude each other")
-    if form != "jsonl" and run_id is None and session is None:
-        raise UsageError(f"--format {form} needs a --run or a --session")
-    if form != "jsonl" and (after or raw):
-        raise UsageError("--after and --raw are for --format jsonl")
-    if form == "bundle" and keeps_going():
-        raise UsageError("--keep-going is not for --format bundle: evidence is whole, or none")
-    if form == "bundle" and out is None:
-        raise UsageError("--format bundle needs --out FILE: a zip file is not for a terminal")
+    _check_together(given)
+    form, out, pub = given["form"], given["out"], given["pub"]
 
     async def main() -> Exit:
         asked = _Asked(
-            journal,
-            form,
             out,
-            after,
-            LineOptions(raw=raw, redact=redact, keep_going=keeps_going()),
-            not no_verify,
-            signed_checkpoints(journal, checkpoints, pub),
+            given["after"],
+            LineOptions(raw=given["raw"], redact=given["redact"], keep_going=keeps_going()),
+            not given["no_verify"],
+            signed_checkpoints(journal, given["checkpoints"], pub),
             None if pub is None else public_key(pub),
         )
         async with opened_to_read(journal) as opened_journal:
-            subject = await _subject(opened_journal, run_id, session)
-            _say(output, asked, await _export(output, opened_journal, subject, asked))
+            subject = await _subject(opened_journal, given["run_id"], given["session"])
+            if form == "jsonl" or subject is None:
+                records = await _jsonl(output, opened_journal, subject, asked)
+            else:
+                records = await (_html if form == "html" else _bundle)(output, opened_journal, subject, asked)
+            _say(output, form, out, records)
             if subject is None:
-                await tell_left_out(output, opened_journal, after=after)
+                await tell_left_out(output, opened_journal, after=asked.after)
         return Exit.OK
 
     return run_async(main)
 
 
-async def _export(output: Output, journal: Journal, subject: Subject | None, asked: _Asked) -> int:
-    if asked.form == "jsonl" or subject is None:
-        with _sink(output, asked.out) as sink, progress(output, "exporting") as told:
-            return await export_jsonl(
-                journal, sink.line, subject, after=asked.after, options=asked.lines, progress=told, damaged=noted
-            )
-    found = None
-    if asked.out is not None:
-        _check_new(asked.out)
-    if asked.verify:
-        with progress(output, "verifying") as told:
-            found = await verify_signed(journal, asked.signed, told)
-        note_problems(found)
-    now, redact = SystemClock().now(), asked.lines.redact
-    if asked.form == "html" or asked.out is None:
-        with _sink(output, asked.out) as sink, progress(output, "reading") as told:
-            return await write_report(journal, subject, sink.line, ReportOptions(now, found, redact), told)
+def _check_together(given: _Given) -> None:
+    """Refuse options that do not go together."""
+    form = given["form"]
+    if given["run_id"] is not None and given["session"] is not None:
+        raise UsageError("--run and --session exclude each other")
+    if form != "jsonl" and given["run_id"] is None and given["session"] is None:
+        raise UsageError(f"--format {form} needs a --run or a --session")
+    if form != "jsonl" and (given["after"] or given["raw"]):
+        raise UsageError("--after and --raw are for --format jsonl")
+    if form == "bundle" and keeps_going():
+        raise UsageError("--keep-going is not for --format bundle: evidence is whole, or none")
+    if form == "bundle" and given["out"] is None:
+        raise UsageError("--format bundle needs --out FILE: a zip file is not for a terminal")
+
+
+async def _jsonl(output: Output, journal: Journal, subject: Subject | None, asked: _Asked) -> int:
+    with sink_to(output, asked.out) as sink, progress(output, "exporting") as told:
+        return await export_jsonl(
+            journal, sink.line, subject, after=asked.after, options=asked.lines, progress=told, damaged=noted
+        )
+
+
+async def _html(output: Output, journal: Journal, subject: Subject, asked: _Asked) -> int:
+    found = await _verified(output, journal, asked)
+    # What has come since was not verified.
+    upto = found.records if found is not None and found.ok else None
+    options = ReportOptions(SystemClock().now(), found, asked.lines.redact, upto=upto)
+    with sink_to(output, asked.out) as sink, progress(output, "reading") as told:
+        return await write_report(journal, subject, sink.line, options, told)
+
+
+async def _bundle(output: Output, journal: Journal, subject: Subject, asked: _Asked) -> int:
+    found = await _verified(output, journal, asked)
     last = max(asked.signed, key=lambda each: each.checkpoint.size, default=None)
-    options = BundleOptions(now, last, asked.key, found, redact)
-    with new_file(asked.out) as file, progress(output, "proving") as told:
-        return await write_bundle(journal, subject, file, options, told)
+    options = BundleOptions(SystemClock().now(), last, asked.key, found, asked.lines.redact)
+    assert asked.out is not None
+    with new_file(asked.out) as file:
+        with progress(output, "proving") as told:
+            records = await write_bundle(journal, subject, file, options, told)
+        file.seek(0)
+        holds = await trio.to_thread.run_sync(_check, file, None if last is None else str(asked.key))
+    if last is None:
+        output.note(
+            styled("nobody has signed what is in it: `trouper checkpoint` signs, --pub takes that along", "yellow")
+        )
+    if holds["sealed"]:
+        sealed = (
+            f"what was said in {holds['sealed']:,} of the records is sealed: the bundle proves it, and tells no word"
+        )
+        output.note(styled(sealed, "yellow"))
+    return records
+
+
+def _check(file: IO[bytes], key: str | None) -> dict[str, Any]:
+    """Check a bundle as whoever receives it will.
+
+    Raises:
+        BundleError: It would not hold.
+    """
+    try:
+        return verify_bundle.check(verify_bundle.read_files(file), key)
+    except verify_forms.Bad as error:
+        raise BundleError(f"the bundle would not hold, and is not written: {error}") from error
+
+
+async def _verified(output: Output, journal: Journal, asked: _Asked) -> Verification | None:
+    if asked.out is not None:
+        refuse_what_is_there(asked.out)
+    if not asked.verify:
+        return None
+    with progress(output, "verifying") as told:
+        found = await verify_signed(journal, asked.signed, told)
+    note_problems(found)
+    return found
 
 
 async def _subject(journal: Journal, run_id: str | None, session: str | None) -> Subject | None:
@@ -159,78 +204,11 @@ async def _subject(journal: Journal, run_id: str | None, session: str | None) ->
     return found
 
 
-def _say(output: Output, asked: _Asked, records: int) -> None:
-    out = asked.out
+def _say(output: Output, form: str, out: Path | None, records: int) -> None:
     if out is None:
         return
     size = out.stat().st_size
     if output.as_json:
-        output.json({"file": str(out), "format": asked.form, "records": records, "bytes": size})
-        return
-    output.note(styled(f"{out}: {count(records, 'record')}, {count(size, 'byte')}", "dim"))
-    if asked.form == "bundle" and not asked.signed:
-        output.note(
-            styled("nobody has signed what is in it: `trouper checkpoint` signs, --pub takes that along", "yellow")
-        )
-
-
-@define
-class Sink:
-    """Gathers lines for standard output, or for a file."""
-
-    _write: Callable[[str], object]
-    _parts: list[str] = field(factory=list)
-    _size: int = 0
-
-    def line(self, text: str) -> None:
-        """Write a line, in good time."""
-        self._parts.append(text)
-        self._size += len(text) + 1
-        if self._size >= _CHUNK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was gathered."""
-        if self._parts:
-            self._write("\n".join(self._parts))
-            self._parts.clear()
-            self._size = 0
-
-
-@contextmanager
-def _sink(output: Output, out: Path | None) -> Iterator[Sink]:
-    if out is None:
-        sink = Sink(output.raw)
-        yield sink
-        sink.flush()
-        return
-    with new_file(out) as file:
-        sink = Sink(lambda text: file.write(f"{text}\n".encode()))
-        yield sink
-        sink.flush()
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is there whole once the block has ended well, and not at all otherwise.
-
-    Raises:
-        ConflictError: There is one of that name already.
-        OSError: It cannot be written.
-    """
-    _check_new(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
-
-
-def _check_new(path: Path) -> None:
-    if path.exists():
-        raise ConflictError(f"{path} is there already: nothing is overwritten")
+        output.json({"file": str(out), "format": form, "records": records, "bytes": size})
+    else:
+        output.note(styled(f"{out}: {count(records, 'record')}, {count(size, 'byte')}", "dim"))
