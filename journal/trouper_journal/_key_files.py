@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from io import FileIO
 
 from trouper_journal._checkpoints import SignedCheckpoint, split_notes
 from trouper_journal._errors import InvalidKey, InvalidNote
@@ -111,7 +111,7 @@ class CheckpointFile:
             notes = self._notes(before)
             if check is not None:
                 check(notes)
-            _write(file, (b"\n" if before.strip() else b"") + str(checkpoint).encode())
+            _append(file, (b"\n" if before.strip() else b"") + str(checkpoint).encode())
         sync_folder(self.path)
 
     def add_cosignatures(self, checkpoint: SignedCheckpoint) -> None:
@@ -128,11 +128,12 @@ class CheckpointFile:
             if last is None or last.text != checkpoint.note.text or added[: len(last.signatures)] != last.signatures:
                 raise InvalidNote(f"{self.path} has another checkpoint at its end: it was written to meanwhile")
             more = added[len(last.signatures) :]
-            _write(file, "".join(f"{signature}\n" for signature in more).encode())
+            _append(file, "".join(f"{signature}\n" for signature in more).encode())
 
     @contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
-        with open(self.path, "ab+") as file:
+    def _locked(self) -> Iterator[FileIO]:
+        # Without a buffer, from which what could not be written would be written once more.
+        with open(self.path, "ab+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             yield file
@@ -153,7 +154,14 @@ def _text(data: bytes, path: str | os.PathLike[str]) -> str:
         raise InvalidKey(f"{os.fspath(path)} holds no key: it is not text") from error
 
 
-def _write(file: IO[bytes], data: bytes) -> None:
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())
+def _append(file: FileIO, data: bytes) -> None:
+    """Add to a file, all or nothing: half a checkpoint at its end would be in the way of all that follow."""
+    before = file.seek(0, os.SEEK_END)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(before)
+        raise

@@ -78,6 +78,11 @@ def test_a_key_is_made_once_and_is_its_owners(tmp_path: Path, journal: Path) -> 
     assert path.stat().st_mode & 0o777 == 0o600
     assert "is there already" in refused(called("keygen", path, "--name", "x"), 4)
     assert "--name" in refused(called("keygen", tmp_path / "other"), 2)
+    Path(public(path)).unlink()
+    assert "a key of trouper/" in refused(called("keygen", path, "--name", "x"), 4)
+    assert "a key of trouper/" in refused(called("keygen", path, "--journal", journal, "--witness"), 4)
+    assert ok_called("keygen", path, "--journal", journal) == printed == Path(public(path)).read_text("utf-8")
+    assert Path(public(path)).stat().st_mode & 0o777 == 0o644
     made = one_object(ok_called("keygen", tmp_path / "w", "--name", "w", "--witness", "--json"))
     assert made["witness"] is True
     assert "is a witness's" in refused(called("checkpoint", journal, "--key", tmp_path / "w"), 2)

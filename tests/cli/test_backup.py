@@ -26,3 +26,9 @@ def test_nothing_is_overwritten_and_nothing_made_of_what_is_not_there(journals: 
     assert called("backup", tmp_path / "missing.db", "--out", tmp_path / "copy.db").returncode == 3
     assert called("backup", journal, "--out", tmp_path / "no" / "copy.db").returncode == 5
     assert [path.name for path in tmp_path.iterdir()] == ["j.db"]
+
+
+def test_an_archive_is_not_taken_along(journals: Journals, tmp_path: Path) -> None:
+    journals.ended(journal := tmp_path / "j.db")
+    done = called("backup", journal, "--archive", tmp_path / "a", "--out", tmp_path / "copy.db")
+    assert (done.returncode, "copies the journal alone" in complaint(done)) == (2, True)

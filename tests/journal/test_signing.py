@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import sqlite3
 import sys
 from pathlib import Path
@@ -248,3 +250,22 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
     with pytest.raises(MissingExtra, match="pip install cryptography"):
         checkpoint_of(1)
+
+
+def test_a_checkpoint_for_which_there_is_no_room_leaves_the_history_as_it_was(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "history")
+    file.append(checkpoint_of(1))
+    before = Path(file.path).read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        # Room for a part of it, as on a disk that is nearly full.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
+        with pytest.raises(OSError, match="too large"):
+            file.append(checkpoint_of(2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert Path(file.path).read_bytes() == before
+    file.append(checkpoint_of(2))
+    assert len(file.read()) == 2

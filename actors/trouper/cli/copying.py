@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from trouper.cli.archives import given_archives
 from trouper.cli.checking import progress
-from trouper.cli.codes import ConflictError, Exit
+from trouper.cli.codes import ConflictError, Exit, UsageError
 from trouper.cli.command import command, run_async
 from trouper.cli.journals import check_whole
 from trouper.cli.looking import JOURNAL
@@ -28,6 +29,8 @@ def backup(output: Output, /, journal: Path, *, target: Path) -> Exit:
     """
 
     async def main() -> Exit:
+        if given_archives():
+            raise UsageError("--archive: a backup copies the journal alone; an archive does not change, copy its file")
         check_whole(journal)
         with progress(output, "copying, then verifying") as told:
             try:

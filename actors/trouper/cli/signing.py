@@ -17,6 +17,7 @@ from trouper.cli.output import Output, styled
 from trouper.cli.pinned import beside
 from trouper.narration.text import clean, count
 from trouper_journal import Journal
+from trouper_journal._whole_file import make_file
 from trouper_journal._workers import cores
 from trouper_journal.signing import (
     CheckpointFile,
@@ -57,6 +58,7 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
     """Make a key to sign checkpoints with; prints the public key, for others to pin.
 
     FILE gets the private key, readable by its owner only; FILE.pub the public one. Give each journal a key of its own.
+    Where FILE holds such a key already, and FILE.pub is gone, that is made again.
     """
     if (name is None) == (journal is None):
         raise UsageError("say with --name whose key it is, or with --journal for which journal")
@@ -66,10 +68,9 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
         if journal is not None:
             async with opened_to_read(journal) as opened_journal:
                 given = f"trouper/{opened_journal.id.hex()}"
-        key = new_key(given or "", witness=witness)
         public = Path(f"{file}.pub")
+        key, there = _key_pair(file, public, given or "", witness=witness)
         text = str(key.verifier)
-        _write_pair(file, key, public, text)
         if output.as_json:
             output.json(
                 {
@@ -82,7 +83,8 @@ def keygen(output: Output, /, file: Path, *, name: str | None, journal: Path | N
             )
         else:
             output.raw(text)
-            output.note(styled(f"private key in {file}, public key in {public}", "dim"))
+            was = ", which was there" if there else ""
+            output.note(styled(f"private key in {file}{was}, public key in {public}", "dim"))
         return Exit.OK
 
     return run_async(main)
@@ -162,13 +164,22 @@ async def _sign(
     return signed, True
 
 
-def _write_pair(file: Path, key: SignerKey, public: Path, text: str) -> None:
-    for path in (file, public):
-        if path.exists():
-            raise ConflictError(f"{path} is there already: no key is overwritten")
-    write_key(file, key)
-    with public.open("x", encoding="utf-8") as written:
-        written.write(f"{text}\n")
+def _key_pair(file: Path, public: Path, name: str, *, witness: bool) -> tuple[SignerKey, bool]:
+    """A key in two files, and whether the private one was there: interrupted between the two, it is the same key."""
+    if public.exists():
+        raise ConflictError(f"{public} is there already: no key is overwritten")
+    key = new_key(name, witness=witness)
+    there = file.exists()
+    if there:
+        found = read_key(file)
+        if (found.name, found.kind) != (key.name, key.kind):
+            raise ConflictError(f"{file} is there already, a key of {clean(found.name)}: no key is overwritten")
+        key = found
+    else:
+        write_key(file, key)
+    make_file(public, f"{key.verifier}\n".encode())
+    public.chmod(0o644)
+    return key, there
 
 
 def _own_key(path: Path) -> SignerKey:
