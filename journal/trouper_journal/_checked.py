@@ -206,6 +206,8 @@ class CheckedStore:
 
     async def _within(self, reading: _Reading) -> Sequence[Record]:
         """A record beyond the head is a commit made meanwhile, unless the head now does not know of it either."""
+        if not reading.given:
+            return reading.given
         if reading.last > self._end:
             self._end = await self._inner.position()
         if reading.last > self._end:
