@@ -3,8 +3,8 @@
 A page takes part from the console block on that says ``trouper demo --journal desk.db``: that journal is made once for
 all pages, because it takes seconds, and each page gets a copy of it. Every later console block of the page is run, line
 by line, in the page's folder, and must end with exit code 0, or with the code that its comment names (``exit code 1``).
-``RUN`` stands for the run of the demo, as it does for readers; any other word in capitals (``FORK``) for the text that the
-page's Python has under that name (``fork``).
+``RUN`` stands for the run of the demo, as it does for readers; any other word in capitals (``FORK``) for the text that
+the page's Python has under that name (``fork``).
 """
 
 from __future__ import annotations
