@@ -68,7 +68,7 @@ def run_console(example: Example) -> None:
         elif words and _RUN in example.namespace:
             ends = re.search(r"#.*exit code (\d+)", line)
             code = int(ends[1]) if ends else 0
-            if words[0] == "trouper" and not re.search(r"[|>$*&;]", re.sub(r"'[^']*'|\"[^\"]*\"|#.*", "", line)):
+            if words[0] == "trouper" and not re.search(r"[|>$*&;]", re.sub(r"'[^']*'|#.*", "", line)):
                 _called([_filled_in(word, example.namespace) for word in words], code)
             else:
                 _by_a_shell(_filled_in(line, example.namespace), code)
