@@ -10,12 +10,12 @@ from trouper.testing import ManualClock
 from trouper_journal import Domain, Journal, Write
 from trouper_journal.sealing import FileKeyStore
 
-_NOBODYS = ("system/", "definition/")
+_NOBODYS = ("system/driver", "system/halt", "definition/")
 _EVERYTHING = Domain("run/everything", bytes(32))
 
 
 async def write_sealed_twin(origin: Path, target: Path) -> Path:
-    """Write the sealed twin of a journal, with its keys beside it; agents and standing rules stay in plain."""
+    """Write the sealed twin of a journal, with its keys beside it; agents stay in plain."""
     clock = ManualClock(0)
     async with (
         Journal.open(origin, registry=REGISTRY, read_only=True) as journal,

@@ -18,13 +18,16 @@ from trouper.cli.journals import json_arguments, opened, opened_to_read, person,
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.core.rules import StandingRule
+from trouper.narration.line import reason_text
 from trouper.narration.narrate_approvals import scope_text
-from trouper.narration.plain import fields, moment
-from trouper.narration.text import claim, clean, quoted, who
+from trouper.narration.plain import fields, moment, plain
+from trouper.narration.text import CUT, claim, clean, who
 from trouper.narration.when import when
 from trouper.runtime import Commands
+from trouper_journal import ERASED, Erased
 
 _F = TypeVar("_F", bound=Callable[..., object])
+T = TypeVar("T")
 
 
 class Remembering(TypedDict):
@@ -124,6 +127,10 @@ def _print(output: Output, rule: StandingRule, now: int) -> None:
     if output.as_json:
         told = {
             **fields(rule),
+            "arguments": plain(_kept(rule, rule.arguments)),
+            "by": plain(_kept(rule, rule.by)),
+            "reason": plain(_kept(rule, rule.reason)),
+            "revoked_by": plain(_kept(rule, rule.revoked_by)) if rule.revoked else None,
             "used": sorted(rule.used),
             "expires_at": None if rule.until is None else moment(rule.until),
             "left": rule.left,
@@ -132,17 +139,22 @@ def _print(output: Output, rule: StandingRule, now: int) -> None:
         del told["until"]
         output.json(told)
         return
-    reason = f": {quoted(rule.reason)}" if rule.reason else ""
+    by, reason = _kept(rule, rule.by), reason_text(_kept(rule, rule.reason), CUT)
     output.result(
         Text.assemble(f"rule {clean(rule.rule)}  ", (_state(rule, now), "green" if standing else "red")),
         styled(f"  {scope_text(rule, None)}"),
-        styled(f"  by {who(rule.by)} {claim(rule.by)}{reason}; made of {clean(rule.action)}", "dim"),
+        styled(f"  by {who(by)} {claim(by)}{reason}; made of {clean(rule.action)}", "dim"),
     )
+
+
+def _kept(rule: StandingRule, value: T) -> T | Erased:
+    """What a rule holds of content; whoever reads it without that has no arguments either."""
+    return ERASED if rule.arguments is None and value is None else value
 
 
 def _state(rule: StandingRule, now: int) -> str:
     if rule.revoked:
-        return f"revoked by {who(rule.revoked_by)}"
+        return f"revoked by {who(_kept(rule, rule.revoked_by))}"
     if rule.until is not None and rule.until <= now:
         return f"ended at {when(rule.until)}"
     if rule.left == 0:

@@ -28,7 +28,7 @@ BINDINGS: dict[Binding, tuple[str, str]] = {
         "green",
     ),
     "differs": ("the recorded digest is NOT that of this call", "bold red"),
-    "erased": ("the call's digest cannot be computed anew: its content was erased", "yellow"),
+    "erased": ("the call's digest cannot be computed anew: its content is erased, or sealed", "yellow"),
     "none": ("the call never got as far as having a digest", "dim"),
 }
 DOCUMENTS: dict[Standing, tuple[str, str]] = {
@@ -66,7 +66,7 @@ def check_lines(check: Check) -> Iterable[Text]:
             digests = f"recorded {check.recorded.hex()}, computed anew {check.recomputed.hex()}"
             yield styled(f"the request digest DIFFERS: {digests}", "bold red")
         case _:
-            yield styled("the request digest cannot be computed anew: content was erased", "yellow")
+            yield styled("the request digest cannot be computed anew: content is erased, or sealed", "yellow")
     if check.unread is not None:
         yield styled(
             f"the history before the run cannot be read here, and is not shown: {clean(check.unread)}", "yellow"
