@@ -10,6 +10,7 @@ import attrs
 from trouper_journal._checkpoints import Checkpoint, SignedCheckpoint, sign_checkpoint
 from trouper_journal._errors import CheckpointMismatch, JournalCorrupt
 from trouper_journal._journal import Journal
+from trouper_journal._leaves import leaves_of
 from trouper_journal._notes import SignerKey
 from trouper_journal._printable import Plain
 from trouper_journal._proofs import HASH_SIZE, NodeCollector, consistency_spans, inclusion_spans
@@ -211,11 +212,6 @@ async def _feed(journal: Journal, collector: NodeCollector, size: int, progress:
                 progress(collector.size, size)
             continue
         page = await journal.store.read_all(collector.size, min(PAGE, size - collector.size))
-        for number, record in enumerate(page, collector.size + 1):
-            if record.position != number or len(record.leaf) != HASH_SIZE:
-                raise JournalCorrupt("the leaf is missing: verify tells more", number)
-        if not page:
-            raise JournalCorrupt("the leaf is missing: verify tells more", collector.size + 1)
-        collector.extend(record.leaf for record in page)
+        collector.extend(leaves_of(page, collector.size))
         if progress is not None:
             progress(collector.size, size)

@@ -18,6 +18,7 @@ import trio
 
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._journal import Journal
+from trouper_journal._leaves import leaves_of
 from trouper_journal._merkle import CompactRange
 from trouper_journal._printable import Plain
 from trouper_journal._sqlite_log import refuse_foreign_log
@@ -169,9 +170,7 @@ async def _grown(journal: Journal, tree: CompactRange, size: int) -> bytes:
     """The root of a tree with the journal's further records up to a size."""
     while tree.size < size:
         page = await journal.store.read_all(tree.size, min(_PAGE, size - tree.size))
-        if not page:
-            raise JournalCorrupt("the record is missing: verify tells more", tree.size + 1)
-        tree = tree.extend(record.leaf for record in page)
+        tree = tree.extend(leaves_of(page, tree.size))
     return tree.root()
 
 
