@@ -4,7 +4,8 @@ A page takes part from the console block on that says ``trouper demo --journal d
 all pages, because it takes seconds, and each page gets a copy of it. Every later console block of the page is run, line
 by line, in the page's folder, and must end with exit code 0, or with the code that its comment names (``exit code 1``).
 ``RUN`` stands for the run of the demo, as it does for readers; any other word in capitals (``FORK``) for the text that
-the page's Python has under that name (``fork``).
+the page's Python has under that name (``fork``). A page whose Python has made a sealed journal takes part, too: there
+``RUN`` is its own.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def run_console(example: Example) -> None:
         if words == _DEMO:
             folder, example.namespace[_RUN] = _demo()
             shutil.copytree(folder.name, ".", dirs_exist_ok=True)
-        elif words and _RUN in example.namespace:
+        elif words and (_RUN in example.namespace or Path("desk.db.keys").exists()):
             ends = re.search(r"#.*exit code (\d+)", line)
             code = int(ends[1]) if ends else 0
             if words[0] == "trouper" and not re.search(r"[|>$*&;]", re.sub(r"'[^']*'|#.*", "", line)):
@@ -76,7 +77,7 @@ def run_console(example: Example) -> None:
 
 def _filled_in(text: str, names: dict[str, object]) -> str:
     def value(found: re.Match[str]) -> str:
-        meant = names[_RUN] if found[0] == "RUN" else names.get(found[0].lower())
+        meant = names.get(_RUN) if found[0] == "RUN" and _RUN in names else names.get(found[0].lower())
         return meant if isinstance(meant, str) else found[0]
 
     return re.sub(r"\b[A-Z]{3,}\b", value, text)
