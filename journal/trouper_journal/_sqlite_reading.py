@@ -33,7 +33,12 @@ _TRIES: Final = 20
 
 _LOOKS: Final = 5
 _PAUSE: Final = 0.01
-"""Seconds between two looks at a log without its index."""
+"""Seconds between two looks at a log without its index, or with one that is being changed."""
+
+_IN_CHANGE: Final = frozenset(
+    {sqlite3.SQLITE_READONLY_RECOVERY, sqlite3.SQLITE_READONLY_CANTLOCK, sqlite3.SQLITE_READONLY_CANTINIT}
+)
+"""What SQLite says where it met the log's index in the middle of a writer's change, and may not mend it."""
 
 _AS_IT_LIES: Final = "mode=ro&immutable=1"
 _BESIDE_OTHERS: Final = "mode=ro&readonly_shm=1"
@@ -82,6 +87,7 @@ class ReadOnlyFile:
 
     def __init__(self, path: str, busy_timeout: float = 10.0, *, any_thread: bool = False) -> None:
         self._path = path
+        self._patience = max(1, int(busy_timeout / _PAUSE))
         self._connect_to = partial(_connect, busy_timeout=busy_timeout, one_thread=not any_thread)
         self._database: sqlite3.Connection | None = None
         self._lay: _Lay | None = None
@@ -121,7 +127,7 @@ class ReadOnlyFile:
         """
         for _ in range(_TRIES):
             try:
-                result = work(self._opened())
+                result = self._done(work)
             except (sqlite3.Error, UnicodeDecodeError, JournalError) as error:
                 if self._stands():
                     if isinstance(error, JournalError):
@@ -132,6 +138,16 @@ class ReadOnlyFile:
                     return result
             self.close()
         raise StorageBusy(f"{self._path} is opened and closed for writing all the time: read it again later")
+
+    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        for _ in range(self._patience):
+            try:
+                return work(self._opened())
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode not in _IN_CHANGE:
+                    raise
+            time.sleep(_PAUSE)
+        raise StorageBusy(f"{self._path}: the index of its log is being changed all the time: read it again later")
 
     def close(self) -> None:
         """Close the file, and remove the private copy, if one had to be made."""

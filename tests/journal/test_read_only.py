@@ -24,6 +24,7 @@ from trouper_journal import (
     StorageReadOnly,
     StorageUnreadable,
 )
+from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ROOT = Path(__file__).parents[2]
@@ -248,3 +249,51 @@ def test_a_file_without_read_permission_is_refused_by_name(tmp_path: Path, left:
     os.chmod(open_folder / "a.db", 0)
     found = as_nobody(open_folder / "a.db")
     assert found.stdout == f"StorageUnreadable {open_folder}/a.db cannot be read: you have no permission to\n"
+
+
+HOLDER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("BEGIN")
+database.execute("SELECT position FROM head").fetchone()
+print("reading", flush=True)
+sys.stdin.read()
+"""
+INDEX_HEADER = 48
+"""Bytes of the header of a log's index, of which it holds two copies (https://sqlite.org/walformat.html)."""
+
+
+def test_an_index_that_a_writer_is_changing_is_read_when_it_is_done(tmp_path: Path) -> None:
+    """A writer changes one copy of the index's header after the other: for a moment they differ."""
+    path = tmp_path / "busy.db"
+    trio.run(write, path, 1)
+    asked = 0
+
+    async def main(index: int) -> int:
+        async with Journal.open(path, registry=REGISTRY, read_only=True) as journal:
+            whole = os.pread(index, INDEX_HEADER, 0)
+
+            def work(database: sqlite3.Connection) -> int:
+                nonlocal asked
+                asked += 1
+                if asked == 3:
+                    os.pwrite(index, whole, 0)
+                found: int = database.execute("SELECT position FROM head").fetchone()[0]
+                return found
+
+            os.pwrite(index, bytes(INDEX_HEADER), 0)
+            store = journal.store
+            assert isinstance(store, ReadOnlySQLiteStore)
+            return await store.query(work)
+
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        index = os.open(f"{path}-shm", os.O_RDWR)
+        try:
+            assert trio.run(main, index) == 1
+        finally:
+            os.close(index)
+            holder.communicate("")
+    assert asked == 3
