@@ -8,6 +8,7 @@ from typing import Final
 from attrs import define, field
 
 from trouper.audit.definitions import Document, read_document
+from trouper.audit.kinship import Calls, calls_of
 from trouper.audit.promises import Plan, breach
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import Book, evolve_book
@@ -34,6 +35,7 @@ class Elsewhere(Printable):
     _documents: OrderedDict[str, Document] = field(factory=OrderedDict, init=False)
     _book: Book = field(factory=Book, init=False)
     _before: int = field(default=0, init=False)
+    _calls: OrderedDict[str, Calls] = field(factory=OrderedDict, init=False)
 
     @property
     def partial(self) -> bool:
@@ -54,6 +56,24 @@ class Elsewhere(Printable):
             found = self._documents[digest] = await read_document(self.journal, digest)
             if len(self._documents) > _KEPT:
                 self._documents.popitem(last=False)
+        return found
+
+    async def calls(self, run: str, *, anew: bool = False) -> Calls:
+        """What a run's stream says of the runs that it began.
+
+        Args:
+            run: The run.
+            anew: Whether what was read before is not enough, because somebody may have gone on writing.
+
+        Raises:
+            RecordArchived: It is in an archive that is not at hand.
+            JournalError: The journal cannot be read.
+        """
+        found = self._calls.get(run)
+        if found is None or anew:
+            found = self._calls[run] = await calls_of(self.journal, run)
+            if len(self._calls) > _KEPT:
+                self._calls.popitem(last=False)
         return found
 
     async def book(self, position: int) -> Book | None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from trouper.audit.elsewhere import Elsewhere, broken
+from trouper.audit.kinship import Discord, discord, lost_child
 from trouper.audit.promises import Plan
 from trouper.audit.replay_report import ProblemKind, ReplayProblem, StreamReplay, facts_of, step_problem
 from trouper.core.definition import define
-from trouper.core.events import REGISTRY, ActionPlanned, ActionReplanned, DefinitionRecorded
+from trouper.core.events import REGISTRY, ActionPlanned, ActionReplanned, ChildStarted, DefinitionRecorded
 from trouper.core.evolve import evolve
+from trouper.core.family import parent_of
 from trouper.core.replay import difference, not_compared
 from trouper.core.rule_events import APPROVALS
 from trouper.core.rules import Book, evolve_book
@@ -85,7 +87,8 @@ async def refold(journal: Journal, stream: str, elsewhere: Elsewhere) -> StreamR
     """Fold a stream again, and compare what can be compared.
 
     Of a run: whether today's rules take the recorded steps, whether its calls were planned as its definition has it,
-    and whether the history that it started from is what was pinned. Of a definition: whether the document has its
+    whether the history that it started from is what was pinned, and whether the run that called it, and those that it
+    called, say the same. Of a definition: whether the document has its
     digest. Of other streams: whether their events can be read and stand where they belong. A stream that was archived,
     and whose archive is not at hand, is left alone.
 
@@ -110,7 +113,7 @@ async def refold(journal: Journal, stream: str, elsewhere: Elsewhere) -> StreamR
     problem, not_compared = fold.problem or fold.difference, fold.not_compared
     if problem is None:
         try:
-            problem = await _history(fold.state, elsewhere)
+            problem = await _history(fold.state, elsewhere) or await _kin(fold, elsewhere)
         except RecordArchived:
             not_compared = not_compared or "archived"
     return StreamReplay(stream, fold.version, problem, not_compared, facts_of(fold.state))
@@ -128,6 +131,8 @@ class _RunFold:
         self.difference: ReplayProblem | None = None
         self.not_compared: str | None = None
         self.planned: tuple[RunState, Plan] | None = None
+        self.ending: RunState | None = None
+        self.began: list[tuple[Record, ChildStarted]] = []
 
     def take(self, record: Record, event: object) -> ProblemKind | None:
         if self.difference is None and self.not_compared is None:
@@ -137,6 +142,10 @@ class _RunFold:
         self.planned = (self.state, event) if isinstance(event, ActionPlanned | ActionReplanned) else None
         self.state = evolve(self.state, event)
         self.not_compared = not_compared(self.state)
+        if self.ending is None and self.state.ended:
+            self.ending = self.state
+        if isinstance(event, ChildStarted):
+            self.began.append((record, event))
         return None
 
 
@@ -223,6 +232,39 @@ async def _promise(planned: tuple[RunState, Plan], record: Record, elsewhere: El
     message = f"version {record.version} plans the call {plan.action}: {found}"
     recorded = {"type": record.type, "fields": fields(plan)}
     return ReplayProblem("promise", record.stream, record.version, record.position, message, recorded=recorded)
+
+
+async def _kin(fold: _RunFold, elsewhere: Elsewhere) -> ReplayProblem | None:
+    """Whether a run, the run that called it and those that it called say the same of each other."""
+    run = fold.state.run
+    found: Discord | None
+    try:
+        for record, event in fold.began:
+            found = await lost_child(elsewhere.journal, run, record, event)
+            if found is not None:
+                return _discord(run, found)
+        caller = parent_of(run)
+        found = discord(fold.state, fold.ending, await elsewhere.calls(caller)) if caller else None
+        if found is not None:
+            # The journal may be in use: both may have gone on since they were read.
+            found = discord(fold.state, fold.ending, await elsewhere.calls(caller, anew=True))
+            head = await elsewhere.journal.head(f"{RUN}{run}")
+            found = found if head is not None and head.version == fold.version else None
+    except RecordArchived:
+        raise
+    except (UnknownEvent, JournalCorrupt):
+        return None  # what cannot be read is told where it stands
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- as above: its kin may be made up, too
+        found = Discord(f"it cannot be held against its kin: {error!r}")
+    return None if found is None else _discord(run, found)
+
+
+def _discord(run: str, found: Discord) -> ReplayProblem:
+    recorded = None if found.record is None else {"type": found.record.type, "fields": fields(found.event)}
+    position = None if found.record is None else found.record.position
+    return ReplayProblem("kin", f"{RUN}{run}", None, position, found.message, recorded=recorded)
 
 
 async def _history(state: RunState, elsewhere: Elsewhere) -> ReplayProblem | None:

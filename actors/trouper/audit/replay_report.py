@@ -14,7 +14,7 @@ from trouper.core.steps import Step
 from trouper.narration.plain import fields, plain
 from trouper_journal import Plain, Record
 
-ProblemKind: TypeAlias = Literal["step", "history", "unknown", "corrupt", "fold", "definition", "promise"]
+ProblemKind: TypeAlias = Literal["step", "history", "unknown", "corrupt", "fold", "definition", "promise", "kin"]
 
 MEANINGS: Final[Mapping[ProblemKind, str]] = {
     "step": "the rules would not have taken a recorded step",
@@ -24,6 +24,7 @@ MEANINGS: Final[Mapping[ProblemKind, str]] = {
     "fold": "the events cannot be folded: they cannot have been written in this order",
     "definition": "a definition document does not have the digest that its stream is named by",
     "promise": "a call was planned otherwise than the run's definition has it: nobody was to approve it, for example",
+    "kin": "a run and the run that called it contradict each other",
 }
 """What each kind of problem means."""
 
