@@ -183,14 +183,14 @@ class CheckedStore:
         )
 
     async def _gap(self, after: int, before: int) -> int:
-        """The first position behind ``after`` that has no record; ``before`` where there is none up to there."""
+        """The first position behind ``after`` that has no good record; ``before`` where all up to there have."""
         if not self._gapless:
             return 0
         last = after
         while not before or last < before:
             page, error, _ = await self._readable(self._inner.read_all, last, _PAGE)
             for record in page:
-                if record.position != last + 1:
+                if record.position != last + 1 or problem_of(self.journal_id, record) is not None:
                     return last + 1
                 last = record.position
             if error is not None or not page:

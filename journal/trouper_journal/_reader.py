@@ -72,9 +72,13 @@ class Reader:
     async def read_page(self, stream: str, after: int = 0, limit: int = PAGE) -> Sequence[Record]:
         """Up to ``limit`` records of a stream with versions above ``after``: the fast way to fold one.
 
-        The large values of all of them are held at once. Errors as for ``read``.
+        A page that comes short is the last. The large values of all of them are held at once. Errors as for ``read``.
         """
-        records = await self._read_stream(stream, bounded(after, "after"), max(1, bounded(limit, "limit")))
+        limit = max(1, bounded(limit, "limit"))
+        records = await self._read_stream(stream, bounded(after, "after"), limit)
+        if self._checked and 0 < len(records) < limit:
+            # It may come short because of what is wrong behind it.
+            records = [*records, *await self._read_stream(stream, records[-1].version, limit - len(records))]
         if self._opener is not None or any(record.large for record in records):
             return [await with_values(self._reading, record, self._opener) for record in records]
         return records

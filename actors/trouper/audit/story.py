@@ -15,11 +15,11 @@ from trouper.core import events as ev
 from trouper.core.approvals import Consent
 from trouper.core.conversation import Message
 from trouper.core.effect_of import without_effect
-from trouper.core.evolve import evolve
+from trouper.core.made_up import folded
 from trouper.core.state import RunState
 from trouper.narration.line import Line, in_vain
 from trouper.narration.narrate import Narrator
-from trouper_journal import Archived, Plain, Record
+from trouper_journal import Archived, JournalCorrupt, Plain, Record
 
 LONGEST_LINE: Final = 1000
 """Characters of a text that a line of the timeline shows; the conversation has it whole."""
@@ -192,10 +192,10 @@ class RunStory:
         before = self.state
         if before is not None:
             try:
-                self.state = evolve(before, event)
-            except TypeError:
-                # Another kind of stream's event, which only a journal that somebody has made up has here.
+                self.state = folded(before, record, event)
+            except JournalCorrupt as error:
                 self.state = None
+                self.told[-1] = told = attrs.evolve(told, damage=told.damage or str(error))
         if before is not None and self.state is not None and without_effect(before, self.state, event):
             # Anyone may append a decision: it is told, and is nobody's leave.
             self.told[-1] = told = attrs.evolve(told, line=in_vain(told.line))

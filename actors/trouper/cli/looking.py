@@ -20,8 +20,8 @@ from trouper.cli.output import Output, grid, styled
 from trouper.cli.timeline import STYLES, Told, footer, header, label_text, timeline
 from trouper.core.effect_of import without_effect
 from trouper.core.events import RunSubmitted
-from trouper.core.evolve import evolve
 from trouper.core.family import parent_of
+from trouper.core.made_up import folded
 from trouper.core.state import RunState
 from trouper.core.status import MARKS
 from trouper.errors import UnknownRun
@@ -33,7 +33,7 @@ from trouper.narration.when import when
 from trouper.runtime import ChildRun
 from trouper.runtime.descent import descendants
 from trouper.runtime.domains import is_withheld, why_withheld
-from trouper_journal import Archived, Damaged, Journal, Record, StreamHead
+from trouper_journal import Archived, Damaged, Journal, JournalCorrupt, Record, StreamHead
 from trouper_journal.archive import refuse_archived
 
 # Whether it can be read is the storage's to say, with the storage's exit code.
@@ -186,6 +186,7 @@ class Story:
         lines: Its events as sentences.
         events: Its events as JSON.
         withheld: Why some of its content cannot be read here; None where all of it can.
+        misfit: Why it cannot be folded, where no runtime has written it so.
     """
 
     run: str
@@ -193,6 +194,7 @@ class Story:
     lines: list[Told] = field(factory=list)
     events: list[dict[str, object]] = field(factory=list)
     withheld: str | None = None
+    misfit: str | None = None
 
 
 async def read_story(journal: Journal, name: str, *, full: bool = False) -> Story:
@@ -215,7 +217,7 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
         if story.withheld is None and is_withheld(record):
             story.withheld = why_withheld(record)
         before = story.state
-        story.state = None if before is None or event is None else evolve(before, event)
+        story.state = None if before is None or event is None else _folded(story, before, record, event)
         story.events.append(record_json(record, event))
         handover = narrator.handover(record)
         if handover is not None:
@@ -229,6 +231,14 @@ async def read_story(journal: Journal, name: str, *, full: bool = False) -> Stor
     return story
 
 
+def _folded(story: Story, before: RunState, record: Record, event: object) -> RunState | None:
+    try:
+        return folded(before, record, event)
+    except JournalCorrupt as error:
+        story.misfit = str(error)
+        return None
+
+
 def print_story(output: Output, story: Story, path: Path) -> None:
     """Print a run: what it is, its timeline, and how it ended or what it waits for."""
     start = story.lines[0].at
@@ -237,6 +247,8 @@ def print_story(output: Output, story: Story, path: Path) -> None:
     output.result(Text(), timeline(story.lines, start))
     if story.state is not None:
         output.result(Text(), *footer(story.state, path))
+    if story.misfit is not None:
+        output.note(styled(f"how it stands cannot be told: {clean(story.misfit)}", "red"))
     if story.withheld is not None:
         output.note(styled(f"what is [erased] cannot be read here: {clean(story.withheld)}", "yellow"))
 

@@ -33,7 +33,9 @@ def request_digest(chain: bytes, definition: str, closing: bool, tools: tuple[st
     """Digest of a model request: of its messages in order, of the definition, and of tools chosen for it alone."""
     if tools is not None:
         chain = hashlib.sha256(chain + "\n".join(tools).encode()).digest()
-    return hashlib.sha256(chain + definition.encode() + (b"\x01" if closing else b"\x00")).digest()
+    return hashlib.sha256(
+        chain + definition.encode("utf-8", "surrogatepass") + (b"\x01" if closing else b"\x00")
+    ).digest()
 
 
 def call_digest(salt: bytes, tool: str, identity: bytes, arguments: Mapping[str, Value]) -> bytes:

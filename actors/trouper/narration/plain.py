@@ -64,9 +64,13 @@ def fields(event: object) -> dict[str, object]:
     return found
 
 
+_FIRST: Final = -62_135_596_800 * SECOND
+_LAST: Final = 253_402_300_800 * SECOND - 1
+
+
 def moment(nanoseconds: int) -> str:
-    """A moment as people and programs read it: UTC, to the microsecond."""
-    seconds, rest = divmod(nanoseconds, SECOND)
+    """A moment as people and programs read it: UTC, to the microsecond; within the years 1 to 9999."""
+    seconds, rest = divmod(max(_FIRST, min(nanoseconds, _LAST)), SECOND)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1000:06}Z"
 
 

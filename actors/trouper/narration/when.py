@@ -30,7 +30,10 @@ def when(nanoseconds: int, *, digits: int = 6) -> str:
         nanoseconds: Since 1970 in UTC.
         digits: Of the fraction of a second: 6, 3 or 0.
     """
-    found = _there(nanoseconds)
+    try:
+        found = _there(nanoseconds)
+    except (OverflowError, ValueError, OSError):
+        return f"{nanoseconds // SECOND:,} s after 1970"  # beyond all calendars, as somebody may have made up
     zone = f"{found:%z}"
     ending = "Z" if zone == "+0000" else f"{zone[:3]}:{zone[3:5]}"
     return f"{found:%Y-%m-%dT%H:%M:%S}{_fraction(nanoseconds, digits)}{ending}"

@@ -103,6 +103,8 @@ class _Run:
     summary: str = UNKNOWN
 
 
+_MOST: Final = 2**53
+
 _Change: TypeAlias = Mapping[str, int]
 
 
@@ -139,7 +141,8 @@ class _Page:
     def take(self, record: Record, event: object) -> None:
         if isinstance(event, ev.DefinitionRecorded):
             name = record.stream.partition("/")[2]
-            self._tables.execute("INSERT OR REPLACE INTO projection_spend_models VALUES (?, ?)", (name, _model(event)))
+            model = _text(_model(event))
+            self._tables.execute("INSERT OR REPLACE INTO projection_spend_models VALUES (?, ?)", (name, model))
             return
         run = record.stream.partition("/")[2]
         before = self._run(run)
@@ -148,16 +151,24 @@ class _Page:
             self._runs[run] = after
             self._changed.add(run)
         if spent:
-            sums = self._sums.setdefault((_day(record.recorded_at), after.agent, model), {})
+            sums = self._sums.setdefault((_day(record.recorded_at), _text(after.agent), _text(model)), {})
             for column, number in spent.items():
-                sums[column] = sums.get(column, 0) + number
+                sums[column] = sums.get(column, 0) + _bounded(number)
 
     def write(self) -> None:
         for run in self._changed:
             now = self._runs[run]
             self._tables.execute(
                 "INSERT OR REPLACE INTO projection_spend_runs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run, now.agent, now.model, now.asked, now.reserved_tokens, now.reserved_cost, now.summary),
+                (
+                    run,
+                    _text(now.agent),
+                    _text(now.model),
+                    _text(now.asked),
+                    _bounded(now.reserved_tokens),
+                    _bounded(now.reserved_cost),
+                    _text(now.summary),
+                ),
             )
         for key, sums in self._sums.items():
             self._tables.execute(_ADD, (*key, *(sums.get(name, 0) for name in SUMS)))
@@ -175,7 +186,9 @@ class _Page:
         return known
 
     def _model_of(self, definition: str) -> str:
-        rows = self._tables.execute("SELECT model FROM projection_spend_models WHERE definition = ?", (definition,))
+        rows = self._tables.execute(
+            "SELECT model FROM projection_spend_models WHERE definition = ?", (_text(definition),)
+        )
         return str(rows[0][0]) if rows else UNKNOWN
 
 
@@ -270,6 +283,16 @@ def _model(event: ev.DefinitionRecorded) -> str:
     identity = prose.get("model") if isinstance(prose, dict) else None
     name = identity.get("model") if isinstance(identity, dict) else None
     return name if isinstance(name, str) and name else UNKNOWN
+
+
+def _text(text: str) -> str:
+    """A text that SQLite can store; a journal can store others, too."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _bounded(number: int) -> int:
+    """A number that can be summed up; what is beyond was never spent, but may be what a provider has answered."""
+    return max(-_MOST, min(number, _MOST))
 
 
 def _day(nanoseconds: int) -> str:

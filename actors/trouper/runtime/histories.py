@@ -11,9 +11,9 @@ from attrs import define, field
 from trouper.core.base import Base, HistoryRef, base_chain
 from trouper.core.conversation import Message
 from trouper.core.digests import extend_chain
-from trouper.core.evolve import evolve
 from trouper.core.evolve_session import lead_of
 from trouper.core.history import Piece, Segment, ref_digest, segment_of, stretch
+from trouper.core.made_up import folded
 from trouper.core.state import RunState
 from trouper.errors import ContentWithheld, JournalCorrupt, UnknownRun
 from trouper_journal import Journal, Printable
@@ -29,13 +29,14 @@ async def run_state(journal: Journal, run: str, version: int | None = None) -> R
     Raises:
         UnknownRun: The journal has no such run, or it has not come to that version.
         UnknownEvent: It was written by a newer release.
+        JournalCorrupt: It is damaged, or no runtime has written it.
     """
     state = RunState(run)
     while version is None or state.version < version:
         limit = _PAGE if version is None else min(_PAGE, version - state.version)
         page = await journal.read_page(f"run/{run}", after=state.version, limit=limit)
         for record in page:
-            state = evolve(state, journal.registry.decode(record))
+            state = folded(state, record, journal.registry.decode(record))
         if len(page) < limit:
             break
     if state.version == 0:

@@ -6,8 +6,9 @@ from typing import final
 
 from trouper.core.events import RunSubmitted
 from trouper.core.family import root_of
+from trouper.core.made_up import folded_book
 from trouper.core.rule_events import APPROVALS
-from trouper.core.rules import Book, evolve_book
+from trouper.core.rules import Book
 from trouper.core.state import RunState
 from trouper_journal import Journal
 
@@ -37,7 +38,7 @@ class RuleBook:
         while True:
             page = await self._journal.read_page(APPROVALS, after=book.version, limit=_PAGE)
             for record in page:
-                book = evolve_book(book, self._journal.registry.decode(record))
+                book = folded_book(book, record, self._journal.registry.decode(record))
             if len(page) < _PAGE:
                 break
         # Two may read at the same time: what is known is never forgotten.
