@@ -57,6 +57,15 @@ def test_what_stands_for_a_value_is_told_alike() -> None:
             assert all(word.isupper() for word in option.metavar.split()), (name, option.opts)
 
 
+def test_the_help_begins_with_what_is_the_commands_own() -> None:
+    shared = {"--archive", "--keys", "--master-key", "--no-pager", "--utc", "--json", "--debug"}
+    for name, command in trouper.commands.items():
+        given = [option.opts[0] for option in command.params if isinstance(option, click.Option)]
+        assert given[-3:] == ["--utc", "--json", "--debug"], name
+        behind = [each for each in given if each in shared]
+        assert given[len(given) - len(behind) :] == behind, name
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -53,6 +53,10 @@ _METAVARS: Final[dict[type[object], str]] = {
 """What stands for an option's value in the help, unless the option says better."""
 
 
+_LAST: Final = ("keep_going", "archive", "keys", "master_key", "no_pager", "utc", "as_json", "debug")
+"""Options that many commands have, which their help shows behind their own."""
+
+
 def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     """As `command`, for one whose result may be long: on a terminal it is shown by a pager where it does not fit."""
 
@@ -62,8 +66,8 @@ def paged_command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command
             return body(output, *args, **options)
 
     made = command(paged)
-    # Behind the command's own options, before those that all have.
-    made.params.insert(-3, click.Option(["--no-pager"], is_flag=True, help="Print a long result at once."))
+    made.params.append(click.Option(["--no-pager"], is_flag=True, help="Print a long result at once."))
+    made.params.sort(key=_place)
     return made
 
 
@@ -102,7 +106,12 @@ def command(body: Callable[Concatenate[Output, P], Exit]) -> click.Command:
     for each in made.params:
         if isinstance(each, click.Option) and each.metavar is None and not each.is_flag:
             each.metavar = _METAVARS.get(type(each.type))
+    made.params.sort(key=_place)
     return made
+
+
+def _place(parameter: click.Parameter) -> int:
+    return _LAST.index(parameter.name) if parameter.name in _LAST else -1
 
 
 def report(output: Output, error: Exception) -> Exit:
