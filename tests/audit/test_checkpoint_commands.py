@@ -149,7 +149,7 @@ def test_a_witness_counts_once_however_often_it_is_named(journal: Path, key: Pat
         "from trouper_journal.signing import FileWitness, read_key, read_public_key\n"
         f"w = FileWitness({str(tmp_path / 'seen')!r}, read_key({str(witness)!r}), read_public_key({public(key)!r}))\n"
     )
-    asked = ["--witness", f"{tmp_path}/ours.py:w"]
+    asked = ["--witness-py", f"{tmp_path}/ours.py:w"]
     note = ok_called("checkpoint", journal, "--key", key, *asked, *asked)
     assert note.count("— witness.example/w ") == 1
     named = ["--witness", text, "--witness", public(witness)]

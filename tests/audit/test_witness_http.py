@@ -188,7 +188,7 @@ def test_the_command_asks_witnesses_and_keeps_what_they_sign(tmp_path: Path) -> 
             "from trouper_journal.signing import VerifierKey\n"
             f"witness = HTTPWitness({server.url!r}, VerifierKey.parse({str(WITNESS.verifier)!r}))\n"
         )
-        asking = ("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py:witness")
+        asking = ("checkpoint", journal, "--key", key, "--witness-py", f"{tmp_path}/ours.py:witness")
         printed = ok_called(*asking)
         assert ok_called(*asking) == printed, "who has signed is not asked again"
         assert len(server.requests) == 1
@@ -205,8 +205,8 @@ def test_the_command_asks_witnesses_and_keeps_what_they_sign(tmp_path: Path) -> 
     verified = ok_called("verify", journal, "--pub", str(KEY.verifier), "--witness", str(WITNESS.verifier))
     assert verified.startswith("witnessed, checkpoint of 4 records: 4 records")
     assert "cosigned by witness.example/w" in verified
-    assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py:nobody").returncode == 3
-    assert called("checkpoint", journal, "--key", key, "--witness", f"{tmp_path}/ours.py").returncode == 2
+    assert called("checkpoint", journal, "--key", key, "--witness-py", f"{tmp_path}/ours.py:nobody").returncode == 3
+    assert called("checkpoint", journal, "--key", key, "--witness-py", f"{tmp_path}/ours.py").returncode == 2
 
 
 def test_a_witness_is_named_by_its_url_and_key(tmp_path: Path) -> None:

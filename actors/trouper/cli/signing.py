@@ -33,7 +33,7 @@ from trouper_journal.signing import (
 )
 
 _WITNESSES = click.option(
-    "--witness",
+    "--witness-py",
     "witnesses",
     multiple=True,
     metavar="FILE:NAME",
