@@ -14,6 +14,7 @@ import pytest
 from attrs import define, evolve, field
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.audit.rewriting import rewritten
 from tests.cli.program import called, complaint, ok_called
 
 from trouper import REGISTRY, Agent, Human, Image, Principal, Runtime, tool
@@ -26,6 +27,7 @@ from trouper.audit.report_spend import spend_table
 from trouper.audit.story import RunStory
 from trouper.audit.trace import read_trace
 from trouper.core.conversation import Part, Shown
+from trouper.core.events import ActionPlanned, ApprovalDecided, ApprovalRequested
 from trouper.core.state import RunState
 from trouper.narration.text import clean
 from trouper.testing import ScriptedModel, call
@@ -368,6 +370,29 @@ async def test_what_it_starts_from_and_what_it_was_told_are_held_against_their_d
     assert "run 01KE0W2BR0EK83908FPP3FA5Y2 as it stood after its event 12" in text
     assert "with the digest that was pinned" in text
     assert "The document has the digest that its runs have pinned." in text
+
+
+async def test_a_call_that_nobody_was_asked_about_stands_out(golden_runs: Path, tmp_path: Path) -> None:
+    """All digests are right, and the report says by whose leave it was made: by nobody's, against the definition."""
+
+    def unasked(_: str, event: object) -> object | None:
+        if isinstance(event, ActionPlanned) and event.gate == "person" and not event.grounds.policy:
+            return evolve(event, gate="free")
+        return None if isinstance(event, ApprovalRequested | ApprovalDecided) else event
+
+    forged = await rewritten(golden_runs, tmp_path / "forged.db", unasked)
+    text = await told(forged, "01KE108130PHKTK0SJ25WR0B49")
+    head = text.partition("Contents")[0]
+    assert "These calls are NOT as the definition has it" in head
+    assert "01KE108130PHKTK0SJ25WR0B49/0.0" in head
+    assert "NOT as the definition has it: " in text.partition("By whose leave")[2].partition("Decisions by people")[0]
+
+
+async def test_no_golden_run_is_told_to_contradict_its_definition(golden_runs: Path) -> None:
+    async with Journal.open(golden_runs, registry=REGISTRY, read_only=True) as journal:
+        for run in _runs(golden_runs):
+            chapters = await read_chapters(journal, Subject("run", run), Reading())
+            assert [call.breach for story in chapters.runs for call in story.calls.values() if call.breach] == []
 
 
 async def test_green_is_for_what_was_signed(golden_runs: Path) -> None:

@@ -8,17 +8,17 @@ from contextlib import aclosing
 from attrs import define, evolve, field, frozen
 
 from trouper.audit.definitions import Document, document_of
+from trouper.audit.elsewhere import Elsewhere, broken
 from trouper.audit.lines import damage_of
 from trouper.audit.story import LONGEST_LINE, RunStory, Told, told_of
 from trouper.audit.subjects import Subject, runs_of
 from trouper.core.definition import stream_of
-from trouper.core.events import DefinitionRecorded, RuleAdded
+from trouper.core.events import ActionPlanned, ActionReplanned, DefinitionRecorded, RuleAdded
 from trouper.core.evolve_session import lead_of
 from trouper.core.rule_events import APPROVALS
 from trouper.core.state import RunState
 from trouper.errors import JournalCorrupt, UnknownEvent, UnknownRun
 from trouper.narration.narrate import Narrator
-from trouper.runtime.histories import Histories
 from trouper_journal import Damaged, Journal, Plain, Record
 
 
@@ -81,7 +81,7 @@ async def read_chapters(
         StorageBusy, JournalCorrupt, JournalBroken: The storage cannot be read; a record that is damaged in itself is
             told as such.
     """
-    reader = _Reader(journal, Chapters(subject), reading, Histories(journal))
+    reader = _Reader(journal, Chapters(subject), reading, Elsewhere(journal))
     names = await runs_of(journal, subject)
     for number, name in enumerate(names, 1):
         await reader.read_run(name)
@@ -98,7 +98,7 @@ class _Reader:
     journal: Journal
     chapters: Chapters
     reading: Reading
-    histories: Histories
+    elsewhere: Elsewhere
 
     async def records(self, stream: str) -> AsyncGenerator[tuple[Record, object | None, str | None], None]:
         """A stream's records, each with its event and what is wrong with it."""
@@ -135,7 +135,11 @@ class _Reader:
         async with aclosing(self.records(f"run/{name}")) as records:
             async for record, event, damage in records:
                 self.count(record, damage)
+                before = story.state
                 story.hear(record, event, damage)
+                if isinstance(event, ActionPlanned | ActionReplanned) and before is not None:
+                    call = story.calls[event.action]
+                    call.breach = await broken(self.elsewhere, before, event, record.position) or call.breach
         if story.told:
             await self._read_history(story)
             self.chapters.runs.append(story)
@@ -147,12 +151,12 @@ class _Reader:
             return
         try:
             lead, base = lead_of(story.state), story.state.base
-            pieces = [] if base is None else await self.histories.pieces(base.refs)
+            pieces = [] if base is None else await self.elsewhere.histories.pieces(base.refs)
             # Of what was said in a run that was erased nobody knows which messages they were.
             story.before_erased = any(piece.erased for piece in pieces) or (lead is not None and story.state.erased)
             read = [message for piece in pieces if not piece.erased for message in piece.messages]
             story.before = tuple(read if lead is None or story.state.erased else [lead, *read])
-            story.difference = await self.histories.difference(story.state)
+            story.difference = await self.elsewhere.histories.difference(story.state)
         except (UnknownRun, UnknownEvent, JournalCorrupt) as error:
             story.difference = str(error)
 

@@ -19,6 +19,7 @@ from trouper.audit.report_parts import Within, anchor, facts, person, row, statu
 from trouper.audit.report_proof import proof_of, proof_section
 from trouper.audit.report_run import (
     asked_text,
+    breaches_panel,
     events_table,
     label,
     outcome_panels,
@@ -158,6 +159,7 @@ def _masthead(chapters: Chapters, options: ReportOptions, journal_id: bytes, wit
     yield facts([*run_facts(first, within), *_common_facts(chapters, options, journal_id)])
     yield request_panel(first)
     yield from outcome_panels(first)
+    yield from breaches_panel(first)
     yield _contents(chapters)
 
 

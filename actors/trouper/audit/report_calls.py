@@ -126,6 +126,8 @@ def leave(call: Call, within: Within) -> Markup:
 
 def _leave(call: Call, within: Within) -> Iterator[Markup]:
     plan = call.plan
+    if call.breach is not None:
+        yield el("strong", f"NOT as the definition has it: {call.breach}", class_="bad")
     if plan.grounds.policy:
         yield together("policy ", el("span", plan.grounds.policy, class_="mono"), _because(plan.reason))
     for rule in plan.grounds.rules:

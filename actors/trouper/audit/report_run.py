@@ -25,7 +25,7 @@ from trouper.audit.report_parts import (
     when,
 )
 from trouper.audit.report_talk import asker, conversation
-from trouper.audit.story import RunStory, Told
+from trouper.audit.story import Call, RunStory, Told
 from trouper.core.events import Limits
 from trouper.core.state import RunState, known
 from trouper.core.status import status
@@ -43,6 +43,7 @@ def run_section(run: RunStory, within: Within, *, told: bool) -> Iterator[Markup
         yield el("h2", run_title(run), " ", status_badge(label(run)), id=anchor(run.run))
         yield facts(run_facts(run, within))
         yield from outcome_panels(run)
+        yield from breaches_panel(run)
     if run.said:
         yield el("h3", "Conversation")
         yield conversation(run, within)
@@ -144,13 +145,21 @@ def outcome_panels(run: RunStory) -> Iterator[Markup]:
     elif state.phase == "cancelled":
         reason = state.cancel.reason if state.cancel is not None else None
         yield _panel("bad", "Cancelled", _said(state, reason, PERHAPS_TEXT) or "Nobody said why.")
-    open_ones = [call for call in run.calls.values() if outcome(call)[0] == "in doubt"]
-    if open_ones:
-        links = [el("li", el("a", call.id, href=f"#{anchor(call.id)}"), f" {call.planned.tool}") for call in open_ones]
-        yield el(
-            "div", el("div", "Nobody knows whether these calls took effect", class_="kicker"), el("ul", links),
-            class_="panel doubt",
-        )  # fmt: skip
+    calls = run.calls.values()
+    open_ones = [call for call in calls if outcome(call)[0] == "in doubt"]
+    yield from _calls_panel("doubt", "Nobody knows whether these calls took effect", open_ones)
+
+
+def breaches_panel(run: RunStory) -> Iterator[Markup]:
+    """Calls that were not made as the definition says: nobody was asked, or it is another tool."""
+    wrong = [call for call in run.calls.values() if call.breach is not None]
+    yield from _calls_panel("bad", "These calls are NOT as the definition has it", wrong)
+
+
+def _calls_panel(style: str, title: str, calls: Sequence[Call]) -> Iterator[Markup]:
+    if calls:
+        links = [el("li", el("a", call.id, href=f"#{anchor(call.id)}"), f" {call.planned.tool}") for call in calls]
+        yield el("div", el("div", title, class_="kicker"), el("ul", links), class_=f"panel {style}")
 
 
 def _said(state: RunState, text: str | None, gone: str) -> str:

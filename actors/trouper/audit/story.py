@@ -85,6 +85,7 @@ class Call:
         settled: How a person settled that.
         denied: What denied it.
         child: The run that it began.
+        breach: What its plan contradicts in the definition that the run has pinned; None where nothing.
     """
 
     run: str
@@ -100,6 +101,7 @@ class Call:
     settled: ev.ActionResolved | None = None
     denied: ev.ActionDenied | None = None
     child: str | None = None
+    breach: str | None = None
 
     @property
     def id(self) -> str:
