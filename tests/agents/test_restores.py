@@ -65,6 +65,7 @@ async def test_a_write_under_way_in_an_older_copy_is_unknown(tmp_path: Path, eff
                 with pytest.raises(JournalRolledBack, match="trouper restore") as caught:
                     await runtime.run(run.id).wait()
                 assert caught.value.lost > caught.value.found
+                assert caught.value is runtime.parked
                 assert not runtime.active
             # To have been opened is not to have been accepted.
             assert await state_of(desk) == "rolled_back"
@@ -75,6 +76,7 @@ async def test_a_write_under_way_in_an_older_copy_is_unknown(tmp_path: Path, eff
                 assert not runtime.active
                 assert await accepted(desk)
             await until(runtime, run.id, "in_doubt")
+            assert runtime.parked is None
             again = runtime.run(run.id)
             assert [event.cause for event in await of(again, ActionInterrupted)] == ["restored"]
             assert len(await of(again, ActionUnresolved)) == 1

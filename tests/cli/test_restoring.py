@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 import trio
 from tests.cli.program import AGENTS, called, complaint, daemon, objects, ok_called, one_object, trouper, waiting_run
 
@@ -119,6 +123,69 @@ def test_a_backup_is_put_back_after_a_crash_and_gone_on_with(tmp_path: Path) -> 
         process.read_until(process.out, '"ended"')
         assert process.end() == (0, "")
     assert told_elsewhere(path) == ("matches", None)
+
+
+def changed(statement: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                database.execute(f"DROP TRIGGER {name}")
+            database.execute(statement)
+
+    return make
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:9000])
+
+
+LAST = "(SELECT max(position) FROM events)"
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "cut off": cut,
+    "without its last record": changed(f"DELETE FROM events WHERE position = {LAST}"),
+    "without its head": changed("DELETE FROM head"),
+    "with a head that is none": changed("UPDATE head SET position = -7"),
+    "with a head beyond its end": changed("UPDATE head SET position = 99999"),
+    "with a tree that is none": changed("UPDATE head SET range = 'abc'"),
+    "with leaves that are none": changed("UPDATE events SET leaf = 'abc'"),
+    "with types that are none": changed("UPDATE events SET type = x'ff'"),
+    "with versions that are none": changed(f"UPDATE events SET version = x'01' WHERE position = {LAST}"),
+    "with labels that are none": changed("UPDATE streams SET label = x'ff'"),
+    "with another's stream": changed("UPDATE streams SET name = 'system/restores' WHERE id = 1"),
+}
+
+
+@pytest.fixture(scope="module")
+def put_back(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose run waits, beside a file that knows more."""
+    path = tmp_path_factory.mktemp("put_back") / "j.db"
+    run = waiting_run(path, "desk")
+    ok_called("backup", path, "--out", path.with_name("copy.db"))
+    ok_called("approve", path, f"{run}/0.0", "--as", "maria")
+    with daemon(path, "desk") as process:
+        process.read_until(process.out, '"ended"')
+        assert process.end() == (0, "")
+    shutil.copy(path.with_name("copy.db"), path)
+    return path
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("beside", ["its own", "none", "a later one"])
+def test_of_a_damaged_journal_one_line_is_told_and_nothing_changed(
+    put_back: Path, tmp_path: Path, damage: str, beside: str
+) -> None:
+    path = tmp_path / "j.db"
+    shutil.copy(put_back, path)
+    if beside == "a later one":
+        shutil.copy(f"{put_back}.head", f"{path}.head")
+    elif beside == "its own":
+        greet(path)
+    DAMAGE[damage](path)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    done = called("restore", path)
+    assert done.returncode in {0, 1, 5}
+    assert complaint(done) if done.returncode == 5 else done.stdout
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
 def test_an_older_copy_is_told_and_accepted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trouper.core.fork import WhatIf
 from trouper.core.must_be import must_be
 from trouper.core.state import RunState
 from trouper.core.status import status
-from trouper.errors import InvalidValue, UnknownAgent
+from trouper.errors import InvalidValue, JournalRolledBack, UnknownAgent
 from trouper.kit import TreeNode
 from trouper.runtime.billing import check_price, check_prices
 from trouper.runtime.opening import by_name, furnished, known_agent
@@ -244,3 +244,8 @@ class Runtime(Controls):
     def active(self) -> int:
         """How many runs are in memory."""
         return self._stage.active
+
+    @property
+    def parked(self) -> JournalRolledBack | None:
+        """Why no run is driven: the journal was put back to an older copy that nobody has accepted yet; None else."""
+        return self._desk.parked
