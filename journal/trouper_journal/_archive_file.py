@@ -25,6 +25,7 @@ from trouper_journal._records import Record, StreamHead
 from trouper_journal._sealed import checked_references, miscounted
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_reading import ReadOnlyFile
+from trouper_journal._sqlite_schema import EVENTS, LARGE, STREAM_COLUMNS
 from trouper_journal._values import Reference
 
 APPLICATION_ID: Final = 0x54525041
@@ -38,7 +39,7 @@ PAGE: Final = 256
 
 HASH_SIZE: Final = 32
 
-TABLES: Final = """
+TABLES: Final = f"""
 CREATE TABLE archive (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     id BLOB NOT NULL,
@@ -48,40 +49,10 @@ CREATE TABLE archive (
     size INTEGER NOT NULL,
     root BLOB NOT NULL
 );
-CREATE TABLE streams (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    version INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    label TEXT,
-    wake_at INTEGER,
+CREATE TABLE streams ({STREAM_COLUMNS},
     unit INTEGER NOT NULL
 );
-CREATE TABLE events (
-    position INTEGER PRIMARY KEY,
-    stream_id INTEGER NOT NULL REFERENCES streams (id),
-    version INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    schema INTEGER NOT NULL,
-    recorded_at INTEGER NOT NULL,
-    key TEXT,
-    label TEXT,
-    wake_at INTEGER,
-    key_id TEXT,
-    meta BLOB NOT NULL,
-    facts BLOB NOT NULL,
-    content BLOB,
-    leaf BLOB NOT NULL,
-    large INTEGER,
-    UNIQUE (stream_id, version)
-);
-CREATE TABLE large (
-    digest BLOB NOT NULL,
-    domain TEXT NOT NULL,
-    data BLOB NOT NULL,
-    UNIQUE (digest, domain)
-);
-CREATE INDEX large_domain ON large (domain);
+{EVENTS}{LARGE}CREATE INDEX large_domain ON large (domain);
 CREATE TABLE proof (
     first INTEGER PRIMARY KEY,
     level INTEGER NOT NULL,

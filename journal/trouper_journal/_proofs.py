@@ -9,7 +9,7 @@ of proofs at once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -35,18 +35,8 @@ def inclusion_spans(index: int, size: int) -> list[Span]:
     """
     if not 0 <= index < size:
         raise ValueError(f"a tree of {size} leaves has none at index {index}")
-    spans: list[Span] = []
-    start, stop = 0, size
-    while stop - start > 1:
-        middle = start + _left_size(stop - start)
-        if index < middle:
-            spans.append((middle, stop))
-            stop = middle
-        else:
-            spans.append((start, middle))
-            start = middle
-    spans.reverse()
-    return spans
+    spans, _ = _beside(index + 1, size, lambda start, stop: stop - start == 1)
+    return spans[::-1]
 
 
 def consistency_spans(old: int, new: int) -> list[Span]:
@@ -59,21 +49,26 @@ def consistency_spans(old: int, new: int) -> list[Span]:
         raise ValueError(f"a tree of {new} leaves has no beginning of {old} leaves")
     if old == 0:
         return []
+    spans, last = _beside(old, new, lambda _, stop: stop == old)
+    if last[0]:
+        # Otherwise the node is the whole old tree, whose root is known to whoever checks.
+        spans.append(last)
+    return spans[::-1]
+
+
+def _beside(position: int, size: int, there: Callable[[int, int], bool]) -> tuple[list[Span], Span]:
+    """Go down the tree towards a position, until ``there``: the nodes beside the way, and that at its end."""
     spans: list[Span] = []
-    start, stop = 0, new
-    while old != stop:
+    start, stop = 0, size
+    while not there(start, stop):
         middle = start + _left_size(stop - start)
-        if old <= middle:
+        if position <= middle:
             spans.append((middle, stop))
             stop = middle
         else:
             spans.append((start, middle))
             start = middle
-    if start:
-        # Otherwise the node is the whole old tree, whose root is known to whoever checks.
-        spans.append((start, stop))
-    spans.reverse()
-    return spans
+    return spans, (start, stop)
 
 
 def _set_of(spans: Iterable[Span]) -> frozenset[Span]:

@@ -29,28 +29,14 @@ ID_SIZE: Final = 16
 _WAL_TRIES = 500
 _WAL_PAUSE = 0.01
 
-_TABLES = """
-CREATE TABLE journal (
-    id BLOB NOT NULL,
-    format INTEGER NOT NULL,
-    created_at INTEGER NOT NULL
-);
-CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    position INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
-    range BLOB NOT NULL
-);
-CREATE TABLE streams (
+STREAM_COLUMNS: Final = """
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     version INTEGER NOT NULL,
     position INTEGER NOT NULL,
     label TEXT,
-    wake_at INTEGER
-);
-CREATE INDEX streams_label ON streams (label) WHERE label IS NOT NULL;
-CREATE INDEX streams_wake ON streams (wake_at) WHERE wake_at IS NOT NULL;
+    wake_at INTEGER"""
+EVENTS: Final = """\
 CREATE TABLE events (
     position INTEGER PRIMARY KEY,
     stream_id INTEGER NOT NULL REFERENCES streams (id),
@@ -69,19 +55,40 @@ CREATE TABLE events (
     large INTEGER,
     UNIQUE (stream_id, version)
 );
-CREATE TABLE keys (
-    name TEXT PRIMARY KEY,
-    digest BLOB NOT NULL,
-    first INTEGER NOT NULL,
-    last INTEGER NOT NULL
-);
+"""
+LARGE: Final = """\
 CREATE TABLE large (
     digest BLOB NOT NULL,
     domain TEXT NOT NULL,
     data BLOB NOT NULL,
     UNIQUE (digest, domain)
 );
-CREATE TABLE snapshots (
+"""
+"""What an archive has, too, so that whatever reads the one reads the other."""
+
+_TABLES = f"""
+CREATE TABLE journal (
+    id BLOB NOT NULL,
+    format INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    position INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    range BLOB NOT NULL
+);
+CREATE TABLE streams ({STREAM_COLUMNS}
+);
+CREATE INDEX streams_label ON streams (label) WHERE label IS NOT NULL;
+CREATE INDEX streams_wake ON streams (wake_at) WHERE wake_at IS NOT NULL;
+{EVENTS}CREATE TABLE keys (
+    name TEXT PRIMARY KEY,
+    digest BLOB NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL
+);
+{LARGE}CREATE TABLE snapshots (
     stream_id INTEGER PRIMARY KEY REFERENCES streams (id),
     version INTEGER NOT NULL,
     leaf BLOB NOT NULL,
