@@ -62,7 +62,8 @@ class ArchiveStore:
 
     async def at(self, positions: Collection[int]) -> dict[int, Record]:
         """Those of the records that are here, by position."""
-        return await self._read(lambda database: _records_at(database, positions))
+        found = await self._read(lambda database: rows.read_at(database, positions))
+        return {record.position: record for record in found}
 
     async def write(self, batch: Batch) -> bool:  # noqa: ARG002 -- the port's
         """Refused."""
@@ -256,15 +257,6 @@ class ArchivedStore:
         if (found.stream, found.version, found.recorded_at, leaf) != told:
             raise JournalCorrupt("the archive has another record there than was moved to it", position)
         return found
-
-
-def _records_at(database: sqlite3.Connection, positions: Collection[int]) -> dict[int, Record]:
-    found: dict[int, Record] = {}
-    for position in sorted(positions):
-        for record in rows.read_events(database, position - 1, 1):
-            if record.position == position:
-                found[position] = record
-    return found
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
@@ -21,6 +22,10 @@ _COLUMNS = (
 _READ_ALL = (
     f"SELECT {_COLUMNS} FROM events e JOIN streams s ON s.id = e.stream_id "  # noqa: S608 -- made of the constant above
     "WHERE e.position > ? ORDER BY e.position LIMIT ?"
+)
+_READ_AT = (
+    f"SELECT {_COLUMNS} FROM json_each(?) p JOIN events e ON e.position = p.value "  # noqa: S608 -- made of the constant above
+    "JOIN streams s ON s.id = e.stream_id"
 )
 _READ_STREAM = (
     f"SELECT {_COLUMNS} FROM streams s JOIN events e ON e.stream_id = s.id "  # noqa: S608 -- made of the constant above
@@ -170,6 +175,11 @@ def read_events(database: sqlite3.Connection, after: int, limit: int) -> list[Re
     if found:
         _check_ascending(found[-1].position, after)
     return found
+
+
+def read_at(database: sqlite3.Connection, positions: Collection[int]) -> list[Record]:
+    """Those of the records at some positions that are here."""
+    return _records(database, _READ_AT, (json.dumps([*positions]),))
 
 
 def read_all(database: sqlite3.Connection, after: int, limit: int) -> list[Record]:
