@@ -144,7 +144,8 @@ class ReadOnlyFile:
             try:
                 return work(self._opened())
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode not in _IN_CHANGE:
+                # What the module raises by itself has no code.
+                if getattr(error, "sqlite_errorcode", None) not in _IN_CHANGE:
                     raise
             time.sleep(_PAUSE)
         raise StorageBusy(f"{self._path}: the index of its log is being changed all the time: read it again later")
