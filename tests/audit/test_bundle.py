@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -267,6 +268,20 @@ def test_definitions_are_held_against_the_digests_that_runs_name(files: dict[str
     assert "is not here, which run/" in str(found_in(lacking))
 
 
+async def test_a_run_that_another_began_and_a_turn_cannot_be_left_out(golden_runs: Path, tmp_path: Path) -> None:
+    for number, subject in enumerate([Subject("run", RUN), Subject("session", "cust-1")]):
+        out = tmp_path / f"{number}.zip"
+        await bundled(golden_runs, out, subject)
+        files = contents(out)
+        began = f"run/{RUN}~0.1" if subject.kind == "run" else "run/01KE0W0H50DP78RW7HX4TDBQ39"
+        lacking = without(files, partial(_is_of, began))
+        assert found_in(lacking) == f"{began} is not here, which {subject.stream} names"
+
+
+def _is_of(stream: str, line: Mapping[str, object]) -> bool:
+    return line["stream"] == stream
+
+
 Lines = list[dict[str, object]]
 
 
@@ -423,7 +438,7 @@ def test_what_would_not_hold_is_not_written(tmp_path: Path) -> None:
     trio.run(make_up)
     done = called("export", path, "--run", "R", "--format", "bundle", "--out", out)
     assert done.returncode == 1
-    assert "the definition 0000" in complaint(done)
+    assert "definition/0000" in complaint(done)
     assert list(tmp_path.glob("*evidence*")) == []
 
 

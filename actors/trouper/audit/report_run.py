@@ -198,8 +198,9 @@ def events_table(told: Sequence[Told]) -> Markup:
             today = date
             rows.append(across(date))
         damage = None if each.damage is None else el("div", f"damaged: {each.damage}", class_="bad")
+        said = None if each.line.text == each.damage else el("span", each.line.text)
         who = el("span", _doer(each), class_=each.line.style or None, title=each.type)
-        rows.append(row(f"{each.position:,}", clock(each.at), who, together(el("span", each.line.text), damage)))
+        rows.append(row(f"{each.position:,}", clock(each.at), who, together(said, damage)))
     gaps = told[-1].position - told[0].position + 1 > len(told) if told else False
     note = el(
         "p", "Positions are those in the journal; the ones between belong to other streams.", class_="soft small lead"

@@ -7,8 +7,8 @@ One file, and nothing but Python's standard library (3.9 or later): read it befo
 2. each record is in the Merkle tree whose root is given (RFC 6962),
 3. streams have no gaps from their beginning to the last record here (but those of ``system/``, of which only what
    concerns the bundle is in it),
-4. what the subject's runs name is here: the definitions that they followed, each with its digest, and the earlier runs
-   whose conversations they began from,
+4. what the subject's runs name is here: the definitions that they followed, each with its digest, the turns of a
+   session, the runs that calls began, and the earlier runs whose conversations they began from,
 5. the root and the number of records were signed (Ed25519, RFC 8032; notes and checkpoints as C2SP writes them),
    by the key that you give with ``--pub``. A key that comes with the bundle proves nothing about who made it.
 
@@ -134,7 +134,7 @@ class Together:
         self.last: dict[str, dict[str, Any]] = {}
         self.ended: set[str] = set()
         self.turns: list[str] = []
-        self.definitions: list[tuple[str, str]] = []
+        self.named: list[tuple[str, str]] = []
         self.bases: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, record: Record) -> None:
@@ -147,9 +147,11 @@ class Together:
         if line["type"] in ("run.succeeded", "run.failed", "run.cancelled"):
             self.ended.add(stream)
         if line["type"] == "turn.queued":
-            self.turns.append(facts["run"])
+            self.turns.append(f"run/{facts['run']}")
         if line["type"] in ("run.started", "definition.adopted"):
-            self.definitions.append((stream, facts["definition"]))
+            self.named.append((stream, f"definition/{facts['definition']}"))
+        if line["type"] in ("turn.queued", "child.started"):
+            self.named.append((stream, f"run/{facts['run']}"))
         if line["type"] in ("run.submitted", "run.started"):
             self.bases.setdefault(stream, []).extend((facts.get("base") or {"refs": []})["refs"])
         if line["type"] == "definition.recorded":
@@ -159,11 +161,11 @@ class Together:
         """Check that all is here that the subject's runs rest on; the streams of these runs."""
         if stream not in self.last:
             raise Bad(f"there is no record of {stream}")
-        roots = [stream] if stream.startswith("run/") else [f"run/{run}" for run in self.turns]
+        roots = [stream] if stream.startswith("run/") else self.turns
         runs = [each for each in self.last if each.split("~")[0] in roots or each.startswith(stream + "~")]
-        for run, digest in self.definitions:
-            if run in runs and f"definition/{digest}" not in self.last:
-                raise Bad(f"the definition {digest} is not here, which {run} followed")
+        for owner, needed in self.named:
+            if (owner == stream or owner in runs) and needed not in self.last:
+                raise Bad(f"{needed} is not here, which {owner} names")
         pending, seen = list(runs), set(runs)
         while pending:
             run = pending.pop()
