@@ -32,7 +32,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "verify": "verifying", "replay": "replaying", "doctor": "doctoring",
     # to hand on
     "export": "exporting", "archive": "archiving", "backup": "copying", "restore": "restoring", "keygen": "signing",
-    "checkpoint": "signing", "prove": "proving",
+    "checkpoint": "signing", "prove": "proving", "check-proof": "proof_checking",
     # to forget
     "erase": "erasing", "keys": "erasing",
     # for programs

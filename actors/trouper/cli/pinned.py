@@ -31,7 +31,7 @@ CHECKPOINTS = click.option(
     help="A file of signed checkpoints; again for more. With --pub alone: those beside the journal.",
 )
 PUBLIC = click.option(
-    "--pub", metavar="KEY", help="The public key that must have signed them: its text, or a file that holds it."
+    "--pub", metavar="KEY", help="The public key that must have signed checkpoints: its text, or a file that holds it."
 )
 WITNESSES = click.option(
     "--witness",
