@@ -181,8 +181,9 @@ def _check(file: IO[bytes], key: str | None) -> dict[str, Any]:
     """
     try:
         return verify_bundle.check(verify_bundle.read_files(file), key)
-    except verify_forms.Bad as error:
-        raise BundleError(f"the bundle would not hold, and is not written: {error}") from error
+    except Exception as error:  # as the program does: records that somebody made up can break any form
+        reason = str(error) if isinstance(error, verify_forms.Bad) else f"{type(error).__name__}: {error}"
+        raise BundleError(f"the bundle would not hold, and is not written: {reason}") from error
 
 
 async def _verified(output: Output, journal: Journal, asked: _Asked) -> Verification | None:
