@@ -16,6 +16,7 @@ Kind: TypeAlias = Literal[
     "head",
     "value",
     "encoding",
+    "archive",
     "stream",
     "key",
     "unreadable",
@@ -35,8 +36,9 @@ class Problem(Plain):
     Attributes:
         position: Global position of the record concerned; None where it is not about one.
         stream: Name of the stream concerned; None where it is not about one.
-        kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, the
-            storage itself, a signed checkpoint, or two of these with each other; or too few witnesses have signed.
+        kind: What disagrees: a gapless number, a leaf, the head, a large value, packed bytes, an index, the storage
+            itself, a signed checkpoint, an archive at hand, what is known of the journal's past, or two of these with
+            each other; or too few witnesses have signed.
         message: What was found, and what should be there.
     """
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from trouper_journal._archive_store import ArchivedStore
 from trouper_journal._archived import Archived
 from trouper_journal._digest import leaf_digest
 from trouper_journal._errors import JournalCorrupt
@@ -28,7 +29,7 @@ from trouper_journal._verification import Kind, Problem, Verification
 from trouper_journal._verify_chunks import Checkers, checkers_of
 from trouper_journal._verify_fast import ChunkStream, GoodChunk
 from trouper_journal._verify_index import CHAIN_MASK, SeenStream, StreamIndexes, chain_of
-from trouper_journal._verify_strays import HasRows, stray_keys, unlisted_streams
+from trouper_journal._verify_strays import HasRows, entered_otherwise, stray_keys, unlisted_streams
 
 PAGE: Final = 256
 """Records read at a time, so that no read holds the write-ahead log back."""
@@ -342,14 +343,17 @@ class _Checker(Printable):
                 self.note("key", message, span.first)
 
     async def _check_strays(self) -> None:
-        if isinstance(self.store, HasRows):
-            for stream in await unlisted_streams(self.store):
-                self.note("stream", "no list of streams shows it, and its name leads to it", None, stream)
-            async with aclosing(stray_keys(self.store)) as stray:
-                async for name, first in stray:
-                    self.note(
-                        "key", f"the index says that the key {name} begins at {first}, where no record has it", first
-                    )
+        archives = self.store.archives if isinstance(self.store, ArchivedStore) else ()
+        store = self.store.inner if isinstance(self.store, ArchivedStore) else self.store
+        if not isinstance(store, HasRows):
+            return
+        for stream in await unlisted_streams(store):
+            self.note("stream", "no list of streams shows it, and its name leads to it", None, stream)
+        async with aclosing(stray_keys(store)) as stray:
+            async for name, first in stray:
+                self.note("key", f"the index says that the key {name} begins at {first}, where no record has it", first)
+        for message in await entered_otherwise(store, [archive.info for archive in archives]):
+            self.note("archive", message)
 
     def _check_head(self, head: Head) -> None:
         if self.position != head.position:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from trouper_journal._archive_file import ArchiveInfo
 from trouper_journal._archive_rows import has_archived
 
 _PAGE: Final = 2048
@@ -75,6 +76,31 @@ async def unlisted_streams(store: HasRows) -> list[str]:
         JournalCorrupt, JournalBroken, StorageBusy: The index could not be read.
     """
     return await store.scan(lambda database: [_text(name) for (name,) in database.execute(_UNLISTED)])
+
+
+async def entered_otherwise(store: HasRows, archives: Sequence[ArchiveInfo]) -> list[str]:
+    """What the journal says otherwise of archives than they do themselves.
+
+    Raises:
+        JournalCorrupt, JournalBroken, StorageBusy: The index could not be read.
+    """
+    entered = await store.scan(_entered) if archives else {}
+    return [
+        f"the journal says that the archive {archive.id.hex()} was made of {entered[archive.id][0]} records with the "
+        f"root {_hex(entered[archive.id][1])}, the archive says {archive.size} with {archive.root.hex()}"
+        for archive in archives
+        if archive.id in entered and entered[archive.id] != (archive.size, archive.root)
+    ]
+
+
+def _entered(database: sqlite3.Connection) -> dict[object, tuple[object, object]]:
+    if not has_archived(database):
+        return {}
+    return {name: (size, root) for name, size, root in database.execute("SELECT id, size, root FROM archives")}
+
+
+def _hex(root: object) -> object:
+    return root.hex() if isinstance(root, bytes) else root
 
 
 def _text(name: bytes | None) -> str:

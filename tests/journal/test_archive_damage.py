@@ -110,6 +110,22 @@ async def test_a_record_that_its_archive_lacks_is_damage_and_no_gap(position: in
             [record async for record in journal.read_all()]
 
 
+async def test_what_the_journal_says_of_an_archive_is_held_against_it(pair: tuple[Path, Path]) -> None:
+    path, archive = pair
+    changed(path, "DROP TRIGGER archives_update", "UPDATE archives SET size = size - 1")
+    async with opened(path, archive) as journal:
+        (problem,) = (await journal.verify()).problems
+    assert problem.kind == "archive"
+    assert "was made of 6 records with the root" in problem.message
+
+
+async def test_keys_that_no_record_has_are_found_with_the_archive_at_hand_too(pair: tuple[Path, Path]) -> None:
+    path, archive = pair
+    changed(path, "INSERT INTO keys VALUES ('submit:forged', x'00', 8, 8)")
+    async with opened(path, archive) as journal:
+        assert [problem.kind for problem in (await journal.verify()).problems] == ["key"]
+
+
 @pytest.mark.parametrize(
     "change", ["content = content || x'00'", "facts = x'80'", "type = 'note.other'", "type = x'ff'", "meta = 7"]
 )

@@ -128,8 +128,8 @@ def _print_verification(output: Output, found: Verification, stands: Standing | 
     if found.archived:
         output.result(
             styled(
-                f"{count(found.archived, 'record')} of them in archives: only that their digests are in the tree was "
-                "checked; with --archive FILE they are, too",
+                f"{count(found.archived, 'record')} of them in archives: that their digests are in the tree was "
+                "checked, and nothing that is said of them; with --archive FILE that is, too",
                 "yellow",
             )
         )
