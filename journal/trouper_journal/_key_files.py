@@ -52,10 +52,12 @@ def read_key(path: str | os.PathLike[str]) -> SignerKey:
         MissingExtra: The package ``cryptography`` is not installed.
     """
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_mode & _OTHERS:
-            raise InvalidKey(f"others can read the private key {os.fspath(path)}: chmod 600 it, if it still is one")
+        mode = os.fstat(file.fileno()).st_mode
         data = file.read(_MAX_KEY)
-    return SignerKey.parse(_text(data, path))
+    key = SignerKey.parse(_text(data, path))
+    if mode & _OTHERS:
+        raise InvalidKey(f"others can read the private key {os.fspath(path)}: chmod 600 it, if it still is one")
+    return key
 
 
 def read_public_key(given: str) -> VerifierKey:

@@ -86,6 +86,9 @@ def test_a_key_is_made_once_and_is_its_owners(tmp_path: Path, journal: Path) -> 
     made = one_object(ok_called("keygen", tmp_path / "w", "--name", "w", "--witness", "--json"))
     assert made["witness"] is True
     assert "is a witness's" in refused(called("checkpoint", journal, "--key", tmp_path / "w"), 2)
+    assert "no private key" in refused(called("checkpoint", journal, "--key", public(path)), 2)
+    path.chmod(0o640)
+    assert "others can read the private key" in refused(called("checkpoint", journal, "--key", path), 2)
 
 
 def test_a_checkpoint_is_printed_and_kept_beside_the_journal(journal: Path, key: Path) -> None:

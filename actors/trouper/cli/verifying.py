@@ -154,5 +154,6 @@ def _print_verification(output: Output, found: Verification, stands: Standing | 
 def _problem_text(problem: Problem) -> str:
     place = "" if problem.position is None else f"position {problem.position}"
     stream = "" if problem.stream is None else f"stream {clean(problem.stream)}"
-    where = ", ".join(part for part in (place, stream) if part) or "journal"
+    whole = "checkpoints" if problem.kind in {"checkpoint", "split", "witness"} else "journal"
+    where = ", ".join(part for part in (place, stream) if part) or whole
     return f"{where}: {clean(problem.message)} ({problem.kind})"
