@@ -145,8 +145,9 @@ async def _fold_runs(journal: Journal) -> None:
     states: dict[str, RunState] = {}
     decode = journal.registry.decode
     async for record in journal.read_all():
-        run = record.stream
-        states[run] = evolve(states.get(run) or RunState(run), decode(record))
+        run, event = record.stream, decode(record)
+        if run.startswith("run/"):
+            states[run] = evolve(states.get(run) or RunState(run), event)
 
 
 async def _replay(

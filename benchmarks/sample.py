@@ -156,21 +156,32 @@ async def one_run(agent: Agent, last: type) -> tuple[str, list[object]]:
 
 async def write_runs(path: Path, count: int) -> None:
     """A journal of so many runs that succeeded."""
-    _, events = await one_run(desk(), RunSucceeded)
-    await _write(path, events, count)
+    await _write(path, desk(), RunSucceeded, count)
 
 
 async def write_waiting(path: Path, count: int) -> None:
     """A journal of so many runs that wait for an approval."""
-    _, events = await one_run(guarded_desk(), ApprovalRequested)
-    await _write(path, events, count)
+    await _write(path, guarded_desk(), ApprovalRequested, count)
 
 
-async def _write(path: Path, events: Sequence[object], count: int) -> None:
+async def _definition(agent: Agent) -> Write:
+    """What a runtime records of an agent, with the first run of it."""
+    async with Runtime.open(None, [agent]) as runtime:
+        await runtime.submit(agent.name, QUESTION)
+        async for record in runtime.journal.tail():
+            if record.stream.startswith("definition/"):
+                return Write(record.stream, [REGISTRY.decode(record)], expected=0)
+    raise AssertionError("the journal's tail ended before the agent was defined")
+
+
+async def _write(path: Path, agent: Agent, last: type, count: int) -> None:
     """Append copies of one run's events as runs of their own: what a runtime would have written, in fewer commits."""
+    _, events = await one_run(agent, last)
+    definition = await _definition(agent)
     async with Journal.open(path, registry=REGISTRY) as journal, journal.drive("benchmarks") as fence:
         # Ids like a runtime's own, in order of time.
         runs = [f"01JZZZZZZZ{number:016d}" for number in range(count)]
+        await journal.commit([definition], fence=fence)
         for at in range(0, count, _ACROSS):
             await journal.commit([_copy(run, events) for run in runs[at : at + _ACROSS]], fence=fence)
 

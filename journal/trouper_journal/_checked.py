@@ -18,7 +18,7 @@ from typing import Final, final
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._archive_store import ArchivedStore, ArchiveStore
-from trouper_journal._damaged import Damaged, damaged, damaged_record, problem_of
+from trouper_journal._damaged import Damaged, Whole, damaged, damaged_record, problem_of
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite import SQLiteStore
@@ -89,21 +89,27 @@ class CheckedStore:
         page, error, limit = await self._readable(self._inner.read_all, after, limit)
         reading = _Reading(self, after, limit)
         for record in page:
+            problem = problem_of(self.journal_id, record)
+            if problem is None and (record.position == reading.last + 1 or not self._gapless):
+                reading.good(record, record.position)
+                continue
             if self._gapless and record.position != reading.last + 1:
                 if reading.stop(self._missing(reading.last + 1, record.position - 1, record.recorded_at)):
                     return reading.given
                 reading.last = record.position - 1
-            problem = problem_of(self.journal_id, record)
             if reading.take(record, record.position, problem):
                 return reading.given
+        whole = error is None and len(page) < limit
         if error is not None:
             if reading.last < self._end or not self._gapless:
                 reading.stop(self._unread(error, "", 0, reading.last + 1, reading.at))
             elif not reading.given:
                 self._complain(str(error))
-        elif len(page) < limit and self._gapless and reading.last < self._end:
+        elif whole and self._gapless and reading.last < self._end:
             reading.stop(self._missing(reading.last + 1, self._end, reading.at))
-        return await self._within(reading)
+            whole = False
+        given = await self._within(reading)
+        return Whole(given) if whole else given
 
     async def read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
         """Up to ``limit`` records of a stream with versions above ``after``, in order; errors as for ``read_all``."""
@@ -113,28 +119,37 @@ class CheckedStore:
 
         page, error, limit = await self._readable(read, after, limit)
         reading = _Reading(self, after, limit, stream)
-        whole = error is None and len(page) == limit
+        full = error is None and len(page) == limit
         for record in page:
+            problem = problem_of(self.journal_id, record)
+            if (
+                problem is None
+                and record.version == reading.last + 1
+                and record.stream == stream
+                and record.position > reading.position
+            ):
+                reading.good(record, record.version)
+                continue
             if type(record.version) is not int or record.version <= reading.last:
                 # It would be found again behind any number: it counts as one that is not there.
-                whole = False
+                full = False
                 break
             if record.version != reading.last + 1:
                 if reading.stop(await self._missing_version(stream, reading, record.version - 1, record.position - 1)):
                     return reading.given
                 reading.last = record.version - 1
-            problem = problem_of(self.journal_id, record)
             if problem is None and record.stream != stream:
                 problem = f"it is read as one of {stream}, and is one of {record.stream}"
             if problem is None and record.position <= reading.position:
                 problem = f"it stands behind position {reading.position} in its stream"
             if reading.take(record, record.version, problem):
                 return reading.given
-        if not whole:
-            await self._end_stream(stream, reading, error, read)
+        if not full and await self._ends(stream, reading, error, read):
+            return Whole(reading.given)
         return reading.given
 
-    async def _end_stream(self, stream: str, reading: _Reading, error: JournalCorrupt | None, read: ReadPage) -> None:
+    async def _ends(self, stream: str, reading: _Reading, error: JournalCorrupt | None, read: ReadPage) -> bool:
+        """Whether a stream ends with what was read of it; what is wrong behind that is told, or marked."""
         head = self._heads.get(stream)
         if head is None or head.version < reading.last:
             head = (await self.load([stream], ())).streams.get(stream)
@@ -145,12 +160,15 @@ class CheckedStore:
                 reading.stop(self._unread(error, stream, reading.last + 1, place, reading.at))
             elif not reading.given:
                 self._complain(str(error))
-            return
-        if reading.last > version:
+        elif reading.last > version:
             self._complain(f"{stream} has a record of version {reading.last}, and its head is at {version}")
-        elif reading.last < version and head is not None and not await read(reading.last, 1):
+        elif reading.last < version and head is not None:
             # What came in between the two reads is for the next one.
-            reading.stop(await self._missing_version(stream, reading, version, head.position))
+            if not await read(reading.last, 1):
+                reading.stop(await self._missing_version(stream, reading, version, head.position))
+        else:
+            return True
+        return False
 
     async def _readable(
         self, read: ReadPage, after: int, limit: int
@@ -344,22 +362,30 @@ class _Reading:
         self._limit = limit
         self.last = after
         """Number of the last record, by which reading goes on."""
-        self.position = 0
-        """Position of the last record."""
-        self.at = 0
-        """When the last good record was made."""
         self.given: list[Record] = []
+
+    @property
+    def position(self) -> int:
+        """Position of the last record that is given."""
+        return self.given[-1].position if self.given else 0
+
+    @property
+    def at(self) -> int:
+        """When the last record that is given was made."""
+        return self.given[-1].recorded_at if self.given else 0
+
+    def good(self, record: Record, number: int) -> None:
+        """Give a record of which nothing is wrong."""
+        self.given.append(record)
+        self.last = number
 
     def take(self, record: Record, number: int, problem: str | None) -> bool:
         """Give a record, or its marker; whether the page is full, or ends here."""
-        if problem is not None:
-            marker = damaged_record(record, problem, self._stream, number if self._stream else 0)
-            if self.stop(marker):
-                return True
-        else:
+        if problem is None:
             self.given.append(record)
-            self.at = record.recorded_at
-        self.last, self.position = number, record.position
+        elif self.stop(damaged_record(record, problem, self._stream, number if self._stream else 0)):
+            return True
+        self.last = number
         return len(self.given) >= self._limit
 
     def stop(self, marker: Damaged) -> bool:
@@ -367,5 +393,4 @@ class _Reading:
         if self.given and not self._store.marks:
             return True
         self.given.append(self._store.told(marker))
-        self.position = marker.position
         return len(self.given) >= self._limit

@@ -39,6 +39,10 @@ class Damaged(Record):
     found: Record | None = None
 
 
+class Whole(list[Record]):
+    """A page that comes short because the journal or the stream ends there, as was looked up."""
+
+
 @runtime_checkable
 class Marking(Protocol):
     """A store that can put a marker in the place of a damaged record."""

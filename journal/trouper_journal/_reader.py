@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from trouper_journal._attached import Opener, original, with_values
+from trouper_journal._damaged import Whole
 from trouper_journal._news import NewsHub
 from trouper_journal._proposals import MAX_INT, plain_name
 from trouper_journal._records import Committed, Record, StreamHead
@@ -76,7 +77,7 @@ class Reader:
         """
         limit = max(1, bounded(limit, "limit"))
         records = await self._read_stream(stream, bounded(after, "after"), limit)
-        if self._checked and 0 < len(records) < limit:
+        if self._checked and 0 < len(records) < limit and not isinstance(records, Whole):
             # It may come short because of what is wrong behind it.
             records = [*records, *await self._read_stream(stream, records[-1].version, limit - len(records))]
         if self._opener is not None or any(record.large for record in records):

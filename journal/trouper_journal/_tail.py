@@ -9,6 +9,7 @@ from typing import Final, Generic, Self, TypeVar
 import trio
 
 from trouper_journal._attached import Opener, with_values
+from trouper_journal._damaged import Whole
 from trouper_journal._errors import JournalClosed
 from trouper_journal._news import Arrival, Inbox, NewsHub
 from trouper_journal._records import Record
@@ -27,7 +28,7 @@ class Pages(Generic[T]):
 
     Args:
         read: Reads the page that follows an item; the first page for None.
-        checked: Whether a page may come short because of what is wrong behind it: then an empty one is the end.
+        checked: Whether a page may come short because of what is wrong behind it: then one that is `Whole` is the end.
     """
 
     def __init__(self, read: Callable[[T | None], Awaitable[Sequence[T]]], *, checked: bool = False) -> None:
@@ -50,7 +51,7 @@ class Pages(Generic[T]):
         if self._done:
             raise StopAsyncIteration
         page = await self._read(self._last)
-        self._done = len(page) < PAGE and not self._checked
+        self._done = len(page) < PAGE and (not self._checked or isinstance(page, Whole))
         if not page:
             raise StopAsyncIteration
         self._page.extend(page)
