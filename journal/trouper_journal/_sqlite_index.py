@@ -15,7 +15,10 @@ SOUND: Final = (
 )
 """What each row of the index is."""
 
-_SUM: Final = f"SELECT (SELECT position FROM head), (SELECT ifnull(sum(version), 0) FROM streams WHERE {SOUND})"  # noqa: S608 -- made of the constant above
+_SUM: Final = (
+    "SELECT (SELECT position FROM head), ifnull(sum(version), 0), ifnull(max(position), 0) FROM streams "  # noqa: S608 -- made of the constant above
+    f"WHERE {SOUND}"
+)
 _ORPHAN: Final = f"SELECT min(position) FROM events WHERE stream_id NOT IN (SELECT id FROM streams WHERE {SOUND})"  # noqa: S608 -- made of the constant above
 
 
@@ -35,13 +38,16 @@ class IndexProblem(Plain):
 def index_problem(database: sqlite3.Connection) -> IndexProblem | None:
     """What is wrong with the index of streams; None where nothing shows.
 
-    Versions have no gaps, so that the last ones of all streams add up to the number of records. It takes as long as
+    Versions have no gaps, so that the last ones of all streams add up to the number of records; and none of them stands
+    beyond the head. It takes as long as
     reading the index; the records are looked at only where it does not add up.
     """
-    end, number = database.execute(_SUM).fetchone()
-    if end == number:
+    end, number, last = database.execute(_SUM).fetchone()
+    if end == number and last <= end:
         return None
     (orphan,) = database.execute(_ORPHAN).fetchone()
     if orphan is not None:
         return IndexProblem("the record's stream is missing from the index of streams, or is no row of one", orphan)
+    if last > end:
+        return IndexProblem(f"the index of streams leads to position {last}, and the head is at {end}", end + 1)
     return IndexProblem(f"the streams have {number} records together, and the head is at position {end}", 0)
