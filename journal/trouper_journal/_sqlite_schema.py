@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from trouper_journal._digest import FORMAT
@@ -269,9 +269,20 @@ def create(database: sqlite3.Connection, path: str, journal_id: bytes, now: int)
             database.execute("ROLLBACK")
 
 
-def table_layout() -> Sequence[str]:
-    """Names of all tables, indexes and triggers that a journal of this layout has from its beginning."""
-    return [statement.split("(")[0].split()[2] for statement in statements_of(_TABLES + _GUARDS)]
+def table_layout() -> Mapping[str, str]:
+    """All tables, indexes and triggers that a journal of this layout has from its beginning, by name."""
+    return layout_of(_TABLES + _GUARDS)
+
+
+def layout_of(script: str) -> dict[str, str]:
+    """What a script creates, by name, each on one line, as `plain_sql` gives it."""
+    created = [plain_sql(statement) for statement in statements_of(script) if statement.startswith("CREATE")]
+    return {statement.split("(")[0].split()[2]: statement for statement in created}
+
+
+def plain_sql(statement: str) -> str:
+    """A statement on one line, without its end."""
+    return " ".join(statement.split()).removesuffix(";")
 
 
 def statements_of(script: str) -> list[str]:

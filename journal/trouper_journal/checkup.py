@@ -10,12 +10,13 @@ from typing import Final
 
 import attrs
 
+from trouper_journal import _archive_rows
 from trouper_journal._archive_store import ArchivedStore
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._journal import Journal
 from trouper_journal._printable import Plain
 from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
-from trouper_journal._sqlite_schema import table_layout
+from trouper_journal._sqlite_schema import layout_of, plain_sql, table_layout
 
 MAX_COMPLAINTS: Final = 20
 _PAGE: Final = 1000
@@ -28,7 +29,8 @@ class FileHealth(Plain):
     Attributes:
         complaints: What SQLite's own check says is wrong, the first of it.
         missing: Tables, indexes and triggers of the layout that are not there.
-        disarmed: Triggers that no longer refuse what they are there to refuse.
+        altered: Those that are there, and are not as the layout has them.
+        strange: What is none of a journal's: other tables, indexes, triggers and views.
         size: Bytes of the file.
         log: Bytes of the log beside it; None where there is none.
         mode: The file's permission bits.
@@ -36,7 +38,8 @@ class FileHealth(Plain):
 
     complaints: tuple[str, ...]
     missing: tuple[str, ...]
-    disarmed: tuple[str, ...]
+    altered: tuple[str, ...]
+    strange: tuple[str, ...]
     size: int
     log: int | None
     mode: int
@@ -53,14 +56,15 @@ async def check_file(journal: Journal) -> FileHealth:
     """
     store = _store(journal)
     complaints = await store.query(_complaints)
-    missing, disarmed = await store.query(_guards)
+    missing, altered, strange = await store.query(_guards)
     path = store.path
     state = _stat(path)
     log = _stat(f"{path}-wal")
     return FileHealth(
         complaints,
         missing,
-        disarmed,
+        altered,
+        strange,
         0 if state is None else state.st_size,
         None if log is None else log.st_size,
         0 if state is None else state.st_mode & 0o777,
@@ -108,12 +112,24 @@ def _complaints(database: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in rows if row[0] != "ok")
 
 
-def _guards(database: sqlite3.Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    rows = database.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    there = {name for _, name, _ in rows}
-    missing = tuple(sorted(set(table_layout()) - there))
-    disarmed = tuple(sorted(name for kind, name, sql in rows if kind == "trigger" and "RAISE(" not in sql))
-    return missing, disarmed
+def _guards(database: sqlite3.Connection) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Names of what is missing, of what is not as the layout has it, and of what is none of a journal's."""
+    rows = database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    there = {str(name): plain_sql(str(sql)) for name, sql in rows}
+    own = table_layout()
+    archives = layout_of(_archive_rows.TABLES + _archive_rows.GUARDS)
+    missing = sorted(own.keys() - there.keys())
+    known = own.keys() | archives.keys()
+    altered = sorted(
+        name for name, sql in there.items() if name in known and sql not in {own.get(name), archives.get(name)}
+    )
+    strange = sorted(name for name, sql in there.items() if name not in known and not _is_projection(name, sql))
+    return tuple(missing), tuple(altered), tuple(strange)
+
+
+def _is_projection(name: str, sql: str) -> bool:
+    """Whether it is a table of projections, which are kept beside a journal's own."""
+    return name.startswith("projection") and sql.startswith(("CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX"))
 
 
 def _values(database: sqlite3.Connection, *, after: int) -> list[tuple[int, bytes, int]]:

@@ -122,9 +122,26 @@ def test_what_is_broken_is_bad(tmp_path: Path) -> None:
     assert not examination.ok
     assert ("bad", "events_update is missing from the file") in found(examination, "guards")
     assert ("bad", "streams_label is missing from the file") in found(examination, "guards")
-    assert ("bad", "the trigger keys_update refuses nothing any more") in found(examination, "guards")
+    assert ("bad", "keys_update is not as a journal has it") in found(examination, "guards")
     assert found(examination, "records")[0][0] == "bad"
     assert found(examination, "file") == [("bad", "everybody on this machine may write to the file (mode 602)")]
+
+
+def test_a_guard_that_never_watches_and_a_trigger_of_somebody_else_are_told(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.db", Note(1), Note(2))
+    damaged(
+        path,
+        "DROP TRIGGER events_update",
+        "CREATE TRIGGER events_update BEFORE UPDATE ON events WHEN 0 BEGIN SELECT RAISE(ABORT, 'immutable'); END",
+        "CREATE TRIGGER projection_of_theirs AFTER INSERT ON events BEGIN UPDATE streams SET label = 'well'; END",
+        "CREATE VIEW theirs AS SELECT * FROM events",
+        "CREATE TABLE projection_of_ours (day TEXT)",
+    )
+    assert found(examined(path), "guards") == [
+        ("bad", "events_update is not as a journal has it"),
+        ("bad", "projection_of_theirs is none of a journal's tables, indexes and triggers"),
+        ("bad", "theirs is none of a journal's tables, indexes and triggers"),
+    ]
 
 
 def test_damage_that_sqlite_sees_is_told_without_a_traceback(tmp_path: Path) -> None:

@@ -157,11 +157,18 @@ def _judge_file(health: FileHealth, driven: bool | None, findings: Findings) -> 
                 "somebody has changed it with another program: compare it with a backup, and look at `trouper verify`",
             )
         )  # fmt: skip
-    for name in health.disarmed:
+    for name in health.altered:
         findings.add(
             Finding(
-                "guards", "bad", f"the trigger {name} refuses nothing any more",
+                "guards", "bad", f"{name} is not as a journal has it",
                 "somebody has changed it with another program: compare the journal with a backup",
+            )
+        )  # fmt: skip
+    for name in health.strange:
+        findings.add(
+            Finding(
+                "guards", "bad", f"{name} is none of a journal's tables, indexes and triggers",
+                "somebody has added it with another program: find out what it does, and compare with a backup",
             )
         )  # fmt: skip
 
