@@ -135,14 +135,16 @@ class Opening(Generic[T]):
         self._nursery = nursery = await self._manager.__aenter__()
         try:
             self._storage = await self._provide(nursery)
+            store = self._storage.store
+            writer = Writer(store, self._clock, self._options, self._news)
+            made = self._make(store, writer, self._news)
         except BaseException:
             await self._leave()
             raise
-        store = self._storage.store
-        self._writer = Writer(store, self._clock, self._options, self._news)
-        nursery.start_soon(self._writer.run, name="journal writer")
+        self._writer = writer
+        nursery.start_soon(writer.run, name="journal writer")
         nursery.start_soon(self._watch, store, name="journal watch")
-        return self._make(store, self._writer, self._news)
+        return made
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -23,6 +23,7 @@ from trouper_journal import (
     JournalCorrupt,
     Key,
     MemoryStore,
+    MissingExtra,
     Opened,
     Plain,
     Record,
@@ -453,4 +454,16 @@ async def test_many_at_once(opener: Opener) -> None:
                 nursery.start_soon(journal.commit, [write])
         for number in range(60):
             assert await events_of(journal, f"s{number}") == [Noted(number, SECRET)]
+        assert (await journal.verify()).ok
+
+
+async def test_without_the_package_that_seals_nothing_is_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match="pip install cryptography"):
+        async with Journal.open(tmp_path / "j.db", keys=MemoryKeyStore()):
+            raise AssertionError("it was opened")
+    async with Journal.open(tmp_path / "j.db") as journal:
         assert (await journal.verify()).ok
