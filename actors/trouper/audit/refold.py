@@ -25,7 +25,8 @@ from trouper.errors import JournalCorrupt, JournalError, UnknownEvent
 from trouper.narration.plain import fields
 from trouper_journal import Archived, Erased, Journal, Record, RecordArchived
 from trouper_journal._sqlite_inline import open_inline
-from trouper_journal.archive import beside, is_archive, open_archive
+from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
+from trouper_journal.archive import ArchivedStore, ArchiveStore, beside, open_archive
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
@@ -38,13 +39,15 @@ class Files:
     """What a replay reads, by name, so that any process can open it.
 
     Attributes:
-        journal: The journal's file.
-        archives: Archives of it.
+        journal: The journal's file, or that of an archive.
+        archives: Archives of it that are at hand.
+        alone: Whether it is an archive by itself.
         keys: File of keys to what is sealed, and that of the master key; None for no keys.
     """
 
     journal: str
     archives: Sequence[str] = ()
+    alone: bool = False
     keys: tuple[str, str] | None = None
 
     def key_store(self) -> KeyStore | None:
@@ -55,6 +58,28 @@ class Files:
         from trouper_journal.sealing import FileKeyStore
 
         return FileKeyStore(*self.keys, read_only=True)
+
+
+def files_of(journal: Journal) -> Files:
+    """The files that an opened journal is read from: nothing is looked for in them, which would give up their locks.
+
+    Keys are named where they are in files.
+    """
+    store, archives, keys = journal.store, list[str](), _in_files(journal.keys)
+    if isinstance(store, ArchivedStore):
+        archives, store = [archive.path for archive in store.archives], store.inner
+    if isinstance(store, ArchiveStore):
+        return Files(store.path, alone=True, keys=keys)
+    # Where a private copy of the file is read, that one is read by whoever opens these files, too.
+    return Files(store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path), archives, keys=keys)
+
+
+def _in_files(keys: KeyStore | None) -> tuple[str, str] | None:
+    if keys is None:
+        return None
+    from trouper_journal.sealing import FileKeyStore
+
+    return (keys.path, keys.master_path) if isinstance(keys, FileKeyStore) and keys.in_files else None
 
 
 @asynccontextmanager
@@ -72,7 +97,7 @@ async def open_beside(files: Files, keys: KeyStore | None = None) -> AsyncIterat
         JournalError, OSError: One of the files cannot be opened.
     """
     async with AsyncExitStack() as stack:
-        if is_archive(files.journal):
+        if files.alone:
             alone = await stack.enter_async_context(open_archive(files.journal))
             over = Journal.over(alone, checked=True, registry=REGISTRY, keys=keys or files.key_store())
             yield await stack.enter_async_context(over)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,14 +18,13 @@ import trio
 from attrs import define, field
 
 from trouper.audit.elsewhere import Elsewhere
-from trouper.audit.refold import RUN, Files, open_beside, refold
+from trouper.audit.refold import RUN, Files, files_of, open_beside, refold
 from trouper.audit.replay_report import StreamReplay, from_plain
 from trouper.core.events import REGISTRY
 from trouper.errors import UnknownRun
 from trouper_journal import Journal
-from trouper_journal._sqlite_read_only import ReadOnlySQLiteStore
 from trouper_journal._workers import Lots, cores, spread
-from trouper_journal.archive import ArchivedStore, ArchiveStore
+from trouper_journal.archive import beside, open_archive
 
 if TYPE_CHECKING:
     from trouper_journal.sealing import KeyStore
@@ -81,10 +80,13 @@ async def replay_streams(
         FileNotFoundError: There is no such file; none is created.
         JournalError: The file cannot be opened or read.
     """
-    async with (
-        Journal.open(_file(path), registry=REGISTRY, keys=keys, read_only=True) as journal,
-        aclosing(replay_opened(journal, run, archives=archives, jobs=jobs, progress=progress)) as results,
-    ):
+    where = _file(path)
+    async with AsyncExitStack() as stack:
+        at_hand = [await stack.enter_async_context(open_archive(archive)) for archive in archives]
+        wrap = beside(*at_hand) if at_hand else None
+        opening = Journal.open(where, registry=REGISTRY, keys=keys, read_only=True, wrap=wrap)
+        journal = await stack.enter_async_context(opening)
+        results = await stack.enter_async_context(aclosing(replay_opened(journal, run, jobs=jobs, progress=progress)))
         async for each in results:
             yield each
 
@@ -93,38 +95,26 @@ async def replay_opened(
     journal: Journal,
     run: str | None = None,
     *,
-    archives: Sequence[str | os.PathLike[str]] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[StreamReplay, None]:
-    """`replay_streams` of a journal in a file that is opened for reading only."""
+    """`replay_streams` of a journal in a file that is opened for reading only, with archives beside it or without."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs: {jobs} is less than 1")
     if run is not None and await journal.head(f"{RUN}{run}") is None:
         raise UnknownRun(f"there is no run {run} in this journal")
     records = await journal.position()
-    keys = _in_files(journal.keys)
+    files = files_of(journal)
     # Keys that are not in files cannot be handed to other processes.
-    alone = run is not None or (journal.keys is not None and keys is None)
+    alone = run is not None or (journal.keys is not None and files.keys is None)
     number = 1 if alone else jobs or min(cores(), max(1, records // _WORTH))
     told = _Told(progress or (lambda _done, _total: None), records)
-    files = Files(_source(journal), [os.fspath(archive) for archive in archives], keys)
     lots = _lots(journal) if run is None else _one(f"{RUN}{run}")
     async with aclosing(_here(files, lots, journal.keys) if number == 1 else _there(files, lots, number)) as results:
         async for each in results:
             told.add(each.records)
             yield each
     told.done()
-
-
-def _source(journal: Journal) -> str:
-    store = journal.store
-    if isinstance(store, ArchivedStore):
-        store = store.inner
-    if isinstance(store, ArchiveStore):
-        return store.path
-    # Where a private copy of the file is read, that one is read here, and by the workers, too.
-    return store.source if isinstance(store, ReadOnlySQLiteStore) else str(journal.path)
 
 
 @define
@@ -175,11 +165,3 @@ async def _there(files: Files, lots: Lots, number: int) -> AsyncGenerator[Stream
         async for answer in answers:
             for told in answer:
                 yield from_plain(told)
-
-
-def _in_files(keys: KeyStore | None) -> tuple[str, str] | None:
-    if keys is None:
-        return None
-    from trouper_journal.sealing import FileKeyStore
-
-    return (keys.path, keys.master_path) if isinstance(keys, FileKeyStore) and keys.in_files else None

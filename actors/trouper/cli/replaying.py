@@ -14,7 +14,7 @@ from rich.text import Text
 from trouper.audit.refold import RUN
 from trouper.audit.replay_report import ReplayProblem, StreamReplay
 from trouper.audit.replaying import replay_opened
-from trouper.cli.archives import given_archives, tell_left_out
+from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import command, run_async
@@ -23,7 +23,7 @@ from trouper.cli.journals import find_run, opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.narration.text import CUT, clean, count, value_text
-from trouper_journal.archive import is_archive
+from trouper_journal.archive import ArchiveStore
 
 _CALLS: Final = 4
 
@@ -56,9 +56,7 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
         async with opened_to_read(journal) as opened_journal:
             run = None if run_id is None else await find_run(opened_journal, run_id)
             with progress(output, "replaying") as told:
-                async with aclosing(
-                    replay_opened(opened_journal, run, archives=given_archives(), jobs=jobs, progress=told)
-                ) as results:
+                async with aclosing(replay_opened(opened_journal, run, jobs=jobs, progress=told)) as results:
                     async for each in results:
                         _tell(output, each, total, limit)
                         if output.gone:
@@ -67,9 +65,9 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
                 _sum_up(output, total)
             if run is None:
                 await tell_left_out(output, opened_journal)
-        if is_archive(journal):
-            text = "definitions and standing rules stay in the journal: no call of the archive was held against them"
-            output.note(styled(text, "yellow"))
+            if isinstance(opened_journal.store, ArchiveStore):
+                text = "definitions and standing rules stay in the journal: no call here was held against them"
+                output.note(styled(text, "yellow"))
         return Exit.BAD if total.differences else Exit.OK
 
     return run_async(main)

@@ -10,8 +10,8 @@ from typing import Final
 import click
 from rich.table import Table
 
-from trouper.audit.refold import Files, open_beside
-from trouper.cli.archives import given_archives, tell_left_out
+from trouper.audit.refold import files_of, open_beside
+from trouper.cli.archives import tell_left_out
 from trouper.cli.checking import progress
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
@@ -57,7 +57,7 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
     async def main() -> Exit:
         async with (
             opened_to_read(journal) as looked_at,
-            open_beside(Files(str(journal), [str(archive) for archive in given_archives()])) as opened_journal,
+            open_beside(files_of(looked_at)) as opened_journal,
             open_projection(past_damage(opened_journal), SpendProjection(), in_memory=True) as projected,
         ):
             with progress(output, "adding up") as told:

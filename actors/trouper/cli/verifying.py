@@ -22,7 +22,7 @@ from trouper.narration.plain import plain
 from trouper.narration.text import clean, count
 from trouper_journal import Problem, Verification
 from trouper_journal._workers import cores
-from trouper_journal.archive import is_archive
+from trouper_journal.archive import ArchiveStore
 from trouper_journal.signing import verify_signed
 
 
@@ -70,12 +70,13 @@ def verify(
     async def main() -> Exit:
         async with opened_to_read(journal) as opened_journal:
             signed, refused = look_at_checkpoints(journal, checkpoints, pub, witnesses)
+            archive = isinstance(opened_journal.store, ArchiveStore)
             with progress(output, "verifying") as told:
-                if is_archive(journal):
+                if archive:
                     found = await verify_archive(journal, signed, told, quorum=quorum or 1)
                 else:
                     found = await verify_signed(opened_journal, signed, told, quorum=quorum or 1, jobs=jobs or cores())
-            stands = None if is_archive(journal) else await standing_or_none(opened_journal)
+            stands = None if archive else await standing_or_none(opened_journal)
         found = _judged(found, refused, quorum, at_least, stands)
         if output.as_json:
             output.json(_verification_json(found, stands))
