@@ -65,6 +65,22 @@ async def test_processes_find_what_one_finds_in_the_same_order(journal: Path) ->
     assert {each.problem.kind for each in alone if each.problem} == {"unknown", "history"}
 
 
+async def test_processes_show_both_sides_of_a_difference_as_one_does(journal: Path) -> None:
+    started_before_it_was_approved(journal)
+    alone = await replayed(journal, jobs=1)
+    assert await replayed(journal, jobs=2) == alone
+    (problem,) = [each.problem for each in alone if each.problem]
+    assert (bool(problem.recorded), bool(problem.named), bool(problem.state)) == (True, True, True)
+
+
+def started_before_it_was_approved(path: Path) -> tuple[str, int]:
+    """Let the record say that the other call was started first, which nobody had approved; where it does."""
+    stream = f"run/{run_of(path, 'approve')}"
+    at = position_of(path, stream, "action.started")
+    forged(path, "UPDATE events SET facts = ? WHERE position = ?", msgpack.packb({"action": "0.1", "attempt": 1}), at)
+    return stream, at
+
+
 async def test_one_run_alone(journal: Path) -> None:
     run = run_of(journal, "approve")
     (found,) = await replayed(journal, run)
@@ -80,13 +96,7 @@ async def test_one_run_alone(journal: Path) -> None:
 
 
 async def test_a_difference_shows_both_sides_and_what_the_run_was(journal: Path) -> None:
-    run = run_of(journal, "approve")
-    stream = f"run/{run}"
-    # The record says that the other call was started first, which nobody had approved.
-    at = position_of(journal, stream, "action.started")
-    forged(
-        journal, "UPDATE events SET facts = ? WHERE position = ?", msgpack.packb({"action": "0.1", "attempt": 1}), at
-    )
+    stream, at = started_before_it_was_approved(journal)
     found = await one_problem(journal)
     assert (found.kind, found.stream, found.position) == ("step", stream, at)
     assert found.recorded is not None

@@ -185,6 +185,11 @@ def _call(action: Action) -> dict[str, object]:
     return told | {name: value for name, value in more.items() if value is not None}
 
 
+_CONVERTER: Final = cattrs.Converter()
+# What is shown of events, steps and states is plain values already.
+_CONVERTER.register_structure_hook_func(lambda type_: type_ is object, lambda value, _type: value)
+
+
 def to_plain(replay: StreamReplay) -> object:
     """For another process; `from_plain` reads it."""
     told: object = cattrs.unstructure(replay)
@@ -193,4 +198,4 @@ def to_plain(replay: StreamReplay) -> object:
 
 def from_plain(told: object) -> StreamReplay:
     """What `to_plain` wrote."""
-    return cattrs.structure(told, StreamReplay)
+    return _CONVERTER.structure(told, StreamReplay)
