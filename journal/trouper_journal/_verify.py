@@ -11,6 +11,7 @@ import hashlib
 import struct
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import attrs
@@ -125,12 +126,13 @@ class _Checker(Printable):
         indexes = StreamIndexes(self.store, head, self.streams, self._note_index)
         others = await self._other_streams()
         for check in (
-            indexes.check_heads(),
-            indexes.check_records(others),
-            indexes.check_labels(),
-            indexes.check_due(),
+            indexes.check_heads,
+            partial(indexes.check_records, others),
+            indexes.check_labels,
+            indexes.check_due,
         ):
-            await self._as_far_as_readable(check)
+            # Begun one by one: what ends one of them must not leave the others waiting for ever.
+            await self._as_far_as_readable(check())
 
     async def _check_chunks(self, checkers: Checkers, head: Head, progress: Callable[[int, int], None] | None) -> None:
         """Check records by chunks, and those of a chunk in which something might be wrong one by one.
