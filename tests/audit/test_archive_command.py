@@ -97,6 +97,11 @@ def test_bad_use(golden_runs: Path) -> None:
     assert archive.read_bytes() == b"something else"
 
 
+def test_where_little_leaves_the_file_may_grow_which_is_said(golden_runs: Path) -> None:
+    told = ok_called("archive", golden_runs, "--out", golden_runs.with_suffix(".archive"), "--run", ENDED)
+    assert "too little left it to outweigh the tombstones" in told
+
+
 def test_nothing_to_archive_is_no_error_and_makes_no_file(golden_runs: Path) -> None:
     archive = golden_runs.with_suffix(".archive")
     assert "nothing is finished" in ok_called("archive", golden_runs, "--out", archive, "--before", "2000-01-01")

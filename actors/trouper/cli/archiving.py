@@ -132,7 +132,8 @@ def _print(output: Output, done: ArchiveReport, target: Path) -> None:
         output.note(styled(text, "yellow"))
     archived = f"{count(done.archive.records, 'record')} of {count(done.archive.streams, 'stream')}"
     output.result(styled(f"{archived} are in {clean(str(target))}; {count(done.moved, 'record')} left the journal now"))
-    output.result(styled(f"the journal's file had {done.before:,} bytes and has {done.after:,}"))
+    small = ": too little left it to outweigh the tombstones" if done.shrunk and done.after >= done.before else ""
+    output.result(styled(f"the journal's file had {done.before:,} bytes and has {done.after:,}{small}"))
     output.result(styled("keep the archive: with --archive it can be read and checked beside the journal", "dim"))
 
 

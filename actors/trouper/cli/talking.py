@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ from trouper.narration.plain import SECOND, moment
 from trouper.narration.text import age, clean, count
 from trouper.runtime import Commands, SessionView, Task
 from trouper.runtime.sessions import read
-from trouper_journal import Erased, Journal, StreamHead
+from trouper_journal import Archived, Damaged, Erased, Journal, StreamHead
 
 
 @frozen
@@ -54,10 +55,9 @@ def sessions(output: Output, /, journal: Path, session: str | None) -> Exit:
 
 async def _list(output: Output, journal: Journal) -> None:
     found = [await _row(journal, head) async for head in journal.streams(prefix="session/")]
-    rows = [row for row in found if row is not None]
-    if len(found) > len(rows):
-        hidden = count(len(found) - len(rows), "session")
-        output.note(styled(f"{hidden} not shown: archived, or of a newer release", "yellow"))
+    rows = [row for row in found if isinstance(row, _Row)]
+    for why, number in Counter(row for row in found if isinstance(row, str)).items():
+        output.note(styled(f"{count(number, 'session')} not shown: {why}", "yellow"))
     await tell_left_out(output, journal)
     if output.as_json:
         for row in rows:
@@ -89,12 +89,14 @@ async def _list(output: Output, journal: Journal) -> None:
     output.result(table)
 
 
-async def _row(journal: Journal, head: StreamHead) -> _Row | None:
-    """A session by its last event; None where a newer release wrote that, or it was archived."""
+async def _row(journal: Journal, head: StreamHead) -> _Row | str:
+    """A session by its last event; why it is not told where that cannot be read here."""
     record = await record_at(journal, head, head.version)
+    if isinstance(record, Archived | Damaged):
+        return "archived" if isinstance(record, Archived) else "damaged"
     standing = getattr(event_of(journal, record), "standing", None)
     if not isinstance(standing, Standing):
-        return None
+        return "written by a newer release"
     return _Row(head.stream.removeprefix("session/"), standing, record.recorded_at)
 
 
