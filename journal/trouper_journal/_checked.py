@@ -249,7 +249,7 @@ class CheckedStore:
             JournalCorrupt: Nobody wants to read on.
         """
         if self._told is None:
-            raise JournalCorrupt(marker.problem, marker.first or None)
+            raise marker.error
         self._told(marker)
         return marker
 
@@ -383,7 +383,7 @@ class _Reading:
         """Give a record, or its marker; whether the page is full, or ends here."""
         if problem is None:
             self.given.append(record)
-        elif self.stop(damaged_record(record, problem, self._stream, number if self._stream else 0)):
+        elif self.stop(damaged_record(record, problem, self._stream, number if self._stream else 0, self.at)):
             return True
         self.last = number
         return len(self.given) >= self._limit

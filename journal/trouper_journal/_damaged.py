@@ -9,7 +9,7 @@ import attrs
 
 from trouper_journal._archived import Archived
 from trouper_journal._digest import leaf_digest
-from trouper_journal._errors import RecordDamaged
+from trouper_journal._errors import JournalCorrupt, RecordDamaged
 from trouper_journal._records import Record
 from trouper_journal._values import pack_map
 
@@ -37,6 +37,17 @@ class Damaged(Record):
     first: int = 0
     problem: str = ""
     found: Record | None = None
+
+    @property
+    def told(self) -> str:
+        """The problem, with the stream's version where no position is known that could be one."""
+        known = self.first > 0 or not self.stream or "version" in self.problem
+        return self.problem if known else f"version {self.version} of {self.stream}: {self.problem}"
+
+    @property
+    def error(self) -> JournalCorrupt:
+        """The same for whoever does not want to read on."""
+        return JournalCorrupt(self.told, self.first if self.first > 0 else None)
 
 
 class Whole(list[Record]):
@@ -77,7 +88,7 @@ def damaged(
     )
 
 
-def damaged_record(record: Record, problem: str, stream: str = "", version: int = 0) -> Damaged:
+def damaged_record(record: Record, problem: str, stream: str = "", version: int = 0, at: int = 0) -> Damaged:
     """A marker for a record that is there, and not what was recorded; read as that of a stream, where that is known."""
     shaped = is_shaped(record)
     return damaged(
@@ -86,13 +97,14 @@ def damaged_record(record: Record, problem: str, stream: str = "", version: int 
         version=version or (record.version if shaped else 0),
         position=record.position,
         first=record.position,
+        at=at,
         found=record if shaped else None,
     )
 
 
 def refuse(record: Damaged) -> RecordDamaged:
     """The error for a record that is not what was recorded."""
-    return RecordDamaged(record.problem, record.first, record.stream)
+    return RecordDamaged(record.told, max(0, record.first), record.stream)
 
 
 def is_shaped(record: Record) -> bool:

@@ -188,14 +188,15 @@ class Journal(Reader):
         """A snapshot of the journal's counters."""
         return JournalStatistics(self._writer.statistics(), self._news.position, self._news.waiting)
 
-    def past_damage(self, told: Callable[[Damaged], None]) -> Journal:
+    def past_damage(self, told: Callable[[Damaged], None] | None) -> Journal:
         """This journal, for reading on behind what is damaged, as long as this one is open.
 
         In the place of a record that is missing, cannot be read or is not what was recorded, a `Damaged` marker is
         read, one for all that are missing in a row. Decoding it raises RecordDamaged, an UnknownEvent.
 
         Args:
-            told: Called with each marker, each time that it is read, before it is given.
+            told: Called with each marker, each time that it is read, before it is given. None: as where a journal is
+                opened for reading only, reading raises JournalCorrupt, also from one that was opened for writing.
         """
         other = copy.copy(self)
         other.read_from(_checking(told)(self._store), checked=True)

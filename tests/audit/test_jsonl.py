@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.audit.conftest import GOLDEN
+from tests.audit.tampering import tampered
 from tests.cli.program import called, complaint, objects, ok_called
 from tests.journal.notes import REGISTRY, Note
 
@@ -262,3 +263,30 @@ def test_meta_is_read_as_stored(golden_runs: Path) -> None:
     line = objects(ok_called("export", golden_runs, "--raw", "--after", "1011"))[0]
     raw = cast("Mapping[str, str]", line["raw"])
     assert unpack_map(base64.b64decode(raw["meta"])) == line["meta"]
+
+
+NOBODYS = "01KDVDQ4K08R1PCMZZ5184GMN6"
+RULED = "01KE0VAJ10CPKWDP5886CGTN1N"
+OF_RULES = "stream_id = (SELECT id FROM streams WHERE name = 'system/approvals')"
+
+
+@pytest.mark.parametrize(
+    ("run", "change"),
+    [
+        (NOBODYS, "UPDATE events SET position = 0 WHERE position = 5"),
+        (NOBODYS, "UPDATE events SET position = -5 WHERE position = 5"),
+        (NOBODYS, "UPDATE events SET position = 4611686018427387904 WHERE position = 5"),
+        (NOBODYS, "UPDATE events SET version = 1000000 WHERE position = 5"),
+        (RULED, f"UPDATE events SET facts = x'80' WHERE {OF_RULES}"),
+    ],
+)
+def test_no_damaged_record_of_a_run_is_left_out(golden_runs: Path, run: str, change: str) -> None:
+    whole = objects(ok_called("export", golden_runs, "--run", run))
+    assert tampered(golden_runs, change)
+    assert called("export", golden_runs, "--run", run).returncode == 5
+    kept = called("export", golden_runs, "--run", run, "--keep-going")
+    lines = objects(kept.stdout)
+    assert (kept.returncode, bool(kept.stderr)) == (1, True)
+    assert [line for line in lines if "problem" in line]
+    # All that is good is there.
+    assert len([line for line in lines if line in whole]) >= len(whole) - (2 if run == NOBODYS else 9)

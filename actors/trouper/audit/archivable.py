@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from trouper.core import events as ev
 from trouper.core.family import root_of
 from trouper.errors import UnknownEvent, UnknownRun, UnknownSession
-from trouper_journal import Archived, Damaged, Journal, JournalCorrupt, Plain, StreamHead
+from trouper_journal import Archived, Journal, Plain, StreamHead
 from trouper_journal.archive import refuse_archived
 
 _ENDED = frozenset({"succeeded", "failed", "cancelled"})
@@ -101,7 +101,7 @@ async def choose(journal: Journal, selection: Selection) -> Choice:
         StorageBusy, JournalCorrupt, JournalBroken: The storage cannot be read.
     """
     position = await journal.position()
-    found = _Units(journal.past_damage(_refuse_damage))
+    found = _Units(journal.past_damage(None))
     await found.read()
     named = (*(f"run/{run}" for run in selection.runs), *(f"session/{session}" for session in selection.sessions))
     await refuse_archived(journal, *named)
@@ -115,10 +115,6 @@ async def choose(journal: Journal, selection: Selection) -> Choice:
     )
     latest = max((unit.latest for unit in units), default=0)
     return Choice(position, tuple(tuple(unit.streams) for unit in units), refused, latest)
-
-
-def _refuse_damage(marker: Damaged) -> None:
-    raise JournalCorrupt(marker.problem, marker.first or None)
 
 
 class _Units:

@@ -41,11 +41,11 @@ async def export_jsonl(
     """
     end = await journal.position()
     written = 0
-    # Markers stand for what is damaged: whether they end the export is for its options to say.
-    checked = journal.past_damage(damaged if options.keep_going else lambda _: None)
+    checked = journal.past_damage(damaged if options.keep_going else None)
     async with aclosing(all_records(checked, subject, after)) as records:
         async for record in records:
-            if record.position > end:
+            # The number of a damaged record may be any.
+            if record.position > end and not isinstance(record, Damaged):
                 break
             write(checked_line(journal.id, record, options))
             written += 1

@@ -85,13 +85,13 @@ def checked_line(journal_id: bytes, record: Record, options: LineOptions) -> str
 def _damaged_object(journal_id: bytes, record: Damaged, options: LineOptions) -> dict[str, object]:
     """What stands in a damaged place, as far as it is a record at all, and what is wrong with it."""
     if not options.keep_going:
-        raise JournalCorrupt(record.problem, record.first or None)
+        raise record.error
     if record.found is not None:
         return _object(journal_id, record.found, options, record.problem)
     line = {"form": FORM, "journal_id": journal_id.hex(), "position": record.first or record.position}
     if record.first and record.position > record.first:
         line["upto"] = record.position
-    return {**line, "stream": record.stream or None, "problem": record.problem}
+    return {**line, "stream": record.stream or None, "problem": record.told}
 
 
 def _object(journal_id: bytes, record: Record, options: LineOptions, problem: str | None = None) -> dict[str, object]:

@@ -13,7 +13,7 @@ from trouper.core.base import HistoryRef
 from trouper.core.definition import stream_of
 from trouper.core.rule_events import APPROVALS
 from trouper.errors import UnknownRun, UnknownSession
-from trouper_journal import Journal, JournalCorrupt, Plain, Record, Value, unpack_map
+from trouper_journal import Damaged, Journal, JournalCorrupt, Plain, Record, Value, unpack_map
 
 
 @frozen(slots=False, repr=False, eq=False)
@@ -143,6 +143,9 @@ async def all_records(journal: Journal, subject: Subject | None, after: int = 0)
     streams = {**belonging.streams, **({APPROVALS: None} if belonging.rules else {})}
     async with aclosing(records_of(journal, streams)) as records:
         async for record in records:
+            if isinstance(record, Damaged):
+                yield record  # which may have been any
+                continue
             if record.position <= after:
                 continue
             if record.stream != APPROVALS or _facts(record).get("rule") in belonging.rules:
@@ -159,7 +162,7 @@ async def _push(
     except StopAsyncIteration:
         return
     last = streams[record.stream]
-    if last is not None and record.version > last:
+    if last is not None and record.version > last and not isinstance(record, Damaged):
         return
     # By stream, too: places where records are missing may have one position in several streams.
     heapq.heappush(heap, (record.position, record.stream, record, records))

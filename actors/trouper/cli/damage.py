@@ -40,7 +40,7 @@ class Damage:
             return
         self._found.add(place)
         if len(self._found) <= _SHOWN:
-            where = f"position {position}: " if position else ""
+            where = f"position {position}: " if position and position > 0 else ""
             self._output.error(f"{where}{problem}")
 
     def sum_up(self) -> None:
@@ -67,9 +67,14 @@ def keeps_going() -> bool:
 
 def noted(marker: Damaged) -> None:
     """Note a damaged place that the command reads on behind."""
+    note_problem(marker.first, marker.told)
+
+
+def note_problem(position: int | None, problem: str) -> None:
+    """Note what is wrong with what the command goes on without."""
     damage = _damage()
     if damage is not None:
-        damage.note(marker.first, marker.problem)
+        damage.note(position, problem)
 
 
 def note_problems(found: Verification) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from trouper.cli.codes import Exit
 from trouper.cli.command import paged_command, run_async
-from trouper.cli.damage import KEEP_GOING
+from trouper.cli.damage import KEEP_GOING, keeps_going, note_problem
 from trouper.cli.journals import opened_to_read
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
@@ -62,7 +62,7 @@ def approvals(output: Output, /, journal: Path) -> Exit:
 async def _waiting(commands: Commands) -> list[tuple[RunState, Action]]:
     """The calls that wait for approval, with their runs."""
     found: list[tuple[RunState, Action]] = []
-    for pending in await commands.approvals():
+    for pending in await commands.approvals(_left_out):
         state = await commands.state(pending.run)
         action = state.action(pending.action.rpartition("/")[2])
         if action is not None:
@@ -79,7 +79,16 @@ async def _doubts(commands: Commands) -> list[tuple[RunState, Action]]:
             continue
         try:
             state = await commands.state(head.stream.removeprefix("run/"))
-        except (UnknownEvent, JournalCorrupt):
+        except (UnknownEvent, JournalCorrupt) as error:
+            _left_out(error)
             continue
         found += [(state, action) for action in state.in_doubt]
     return found
+
+
+def _left_out(error: Exception) -> None:
+    """A run is left out: of a newer release, or damaged, which the command line must say to go on with."""
+    if isinstance(error, JournalCorrupt):
+        if not keeps_going():
+            raise error
+        note_problem(None, str(error))

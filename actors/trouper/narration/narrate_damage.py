@@ -9,5 +9,5 @@ from trouper_journal import Damaged
 
 def damage_line(record: Damaged) -> Line:
     """The line in place of the record's; nothing of what stands there is told, because nobody has recorded it."""
-    where = f"position {record.first}: " if record.first else ""
-    return Line("?", f"[damaged] {where}{clean(record.problem)}", "bad")
+    where = f"position {record.first}: " if record.first > 0 else ""
+    return Line("?", f"[damaged] {where}{clean(record.told)}", "bad")

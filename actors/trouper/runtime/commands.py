@@ -127,15 +127,20 @@ class Commands(Plain):
         """All runs below a run, in the order in which they began; empty where it calls no sub-agents."""
         return await descendants(self.journal, run)
 
-    async def approvals(self) -> list[PendingApproval]:
-        """All calls that wait for a person, oldest run first; runs that cannot be read here are left out."""
+    async def approvals(self, unreadable: Callable[[Exception], None] = lambda _: None) -> list[PendingApproval]:
+        """All calls that wait for a person, oldest run first; runs that cannot be read here are left out.
+
+        Args:
+            unreadable: Called with why, for each of those.
+        """
         found: list[PendingApproval] = []
         now = self.clock.now()
         for label in (AWAITING, IN_DOUBT, DRIFTED, PAUSED):
             async for head in self.runs(label):
                 try:
                     state = await self.state(head.stream.removeprefix("run/"))
-                except (UnknownEvent, JournalCorrupt):
+                except (UnknownEvent, JournalCorrupt) as error:
+                    unreadable(error)
                     continue
                 waiting = () if state.stopping or too_late(state, now) else state.awaiting
                 found += [pending_of(state, action) for action in waiting if not expired(action, now)]
