@@ -43,6 +43,8 @@ def index_problem(database: sqlite3.Connection) -> IndexProblem | None:
     reading the index; the records are looked at only where it does not add up.
     """
     end, number, last = database.execute(_SUM).fetchone()
+    if type(end) is not int:
+        return IndexProblem("the journal's head is at no position", 0)
     if end == number and last <= end:
         return None
     (orphan,) = database.execute(_ORPHAN).fetchone()

@@ -325,7 +325,7 @@ class Rows:
     """
 
     statements: tuple[str, ...]
-    position: int
+    position: int | str
     met: frozenset[str] = _OF_RUN | _OF_ALL
     asked: Sequence[str] = tuple(READING)
 
@@ -386,6 +386,7 @@ ROWS: dict[str, Rows] = {
     "bytes for a stream's label": Rows(
         (f"UPDATE streams SET label = x'ff' WHERE id = {_STREAM}",), 2, _OF_RUN | _LISTING | {"verify", "doctor"}
     ),
+    "a head that is no number": Rows(("UPDATE head SET position = ''",), "the journal's head", _OF_ALL | _LISTING),
     "a head before the beginning": Rows(("UPDATE head SET position = -7",), -7, _OF_ALL - {"replay"}),
 }
 
