@@ -129,15 +129,21 @@ def run_async(main: Callable[[], Awaitable[Exit]]) -> Exit:
 
     Raises:
         Exception: What ``main`` raised, itself and not in a group.
+        KeyboardInterrupt: SIGINT came before all was set up, or once more.
     """
-    return trio.run(_until_signalled, main)
+    try:
+        return trio.run(_until_signalled, main)
+    except BaseExceptionGroup as group:
+        if group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        raise KeyboardInterrupt from None
 
 
 async def _until_signalled(main: Callable[[], Awaitable[Exit]]) -> Exit:
     code = Exit.INTERRUPTED
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+        await nursery.start(_cancel_on_signal, nursery.cancel_scope)
         try:
             code = await main()
         except Exception as error:  # noqa: BLE001 -- carried past the nursery, which would wrap it in a group
@@ -148,9 +154,10 @@ async def _until_signalled(main: Callable[[], Awaitable[Exit]]) -> Exit:
     return code
 
 
-async def _cancel_on_signal(scope: trio.CancelScope) -> None:
+async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
     # The block is left before the scope is cancelled, so that a second Ctrl-C has its usual force.
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             break
     scope.cancel()
