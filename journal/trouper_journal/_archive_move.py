@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import Final
 
@@ -18,6 +18,7 @@ from trouper_journal._errors import ArchiveRefused, JournalCorrupt, StorageBusy
 from trouper_journal._printable import Plain
 from trouper_journal._sqlite_connection import transact, translating
 from trouper_journal._sqlite_schema import configure, statements_of
+from trouper_journal._whole_file import remove_left
 
 AT_ONCE: Final = 4096
 """About so many records are moved in one transaction, so that others do not wait long."""
@@ -60,9 +61,8 @@ def move(path: str, archive: str, at: int, allowed: Callable[[str], bool], told:
         StorageBusy, StorageFull, StorageReadOnly: Nothing more was deleted.
         JournalBroken: Whether the last unit was moved is not known; call it again.
     """
-    with suppress(OSError):
-        # The name under which it was written, where the process died before it could be taken away.
-        os.remove(f"{archive}.partial")
+    # The name under which it was written, where the process died before it could be taken away.
+    remove_left(archive)
     with reading(archive) as (source, info), closing(sqlite3.connect(path, isolation_level=None)) as database:
         translating(lambda: configure(database, synchronous="FULL", read_only=False), path)
         mover = _Mover(source, info, database, os.path.basename(archive), at)

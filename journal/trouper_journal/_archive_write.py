@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Final
 
 from trouper_journal import _sqlite_rows as rows
@@ -18,7 +18,7 @@ from trouper_journal._merkle import CompactRange
 from trouper_journal._sealed import checked_references
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_schema import statements_of
-from trouper_journal._whole_file import give_name, sync_file, sync_folder
+from trouper_journal._whole_file import give_name, sync_file, sync_folder, unfinished
 
 PAGE: Final = 2048
 """Leaves in one read."""
@@ -45,29 +45,23 @@ def write_archive(
         ArchiveRefused: There is something at ``target``; a stream does not exist, or is archived already.
         JournalCorrupt: The journal does not agree with its own root: it is not archived before that is put right.
     """
-    partial = f"{target}.partial"
     if os.path.lexists(target):
         raise ArchiveRefused(f"{target} is there already: give another path")
-    with suppress(FileNotFoundError):
-        os.remove(partial)
-    try:
-        translating(lambda: _write(path, partial, units, new_id, now, told), path)
-        sync_file(partial)
-        check(partial)
+    with unfinished(target, mode=0o644) as part:
+        translating(lambda: _write(path, part, units, new_id, now, told), path)
+        sync_file(part)
+        check(part)
         try:
-            give_name(partial, target)
+            give_name(part, target)
         except FileExistsError:
             raise ArchiveRefused(f"{target} is there already: give another path") from None
         sync_folder(target)
-    finally:
-        with suppress(FileNotFoundError):
-            os.remove(partial)
 
 
-def _write(path: str, partial: str, units: Sequence[Collection[str]], new_id: bytes, now: int, told: Told) -> None:
+def _write(path: str, part: str, units: Sequence[Collection[str]], new_id: bytes, now: int, told: Told) -> None:
     with (
         closing(sqlite3.connect(path, isolation_level=None)) as source,
-        closing(sqlite3.connect(partial, isolation_level=None)) as archive,
+        closing(sqlite3.connect(part, isolation_level=None)) as archive,
     ):
         source.execute("PRAGMA query_only = ON")
         archive.execute("PRAGMA journal_mode = MEMORY")

@@ -13,7 +13,7 @@ from typing import Final
 from trouper_journal._aead import KEY_SIZE
 from trouper_journal._digest import hmac_sha256
 from trouper_journal._keystore import KeyStoreError
-from trouper_journal._whole_file import make_file, sync_folder
+from trouper_journal._whole_file import make_file, remove_left, sync_folder
 
 PRIVATE: Final = 0o600
 _ID: Final = re.compile("[0-9a-f]{16}")
@@ -86,6 +86,7 @@ def settle_master(path: str, present: str, *, alone: bool) -> None:
             sync_folder(path)
         if alone:
             _remove_waiting(path)
+        _remove_unfinished(path)
 
 
 @contextmanager
@@ -112,6 +113,14 @@ def _remove_waiting(path: str) -> None:
     for each in os.listdir(folder):
         if each.startswith(f"{name}.") and _ID.fullmatch(each.removeprefix(f"{name}.")):
             os.unlink(os.path.join(folder, each))
+
+
+def _remove_unfinished(path: str) -> None:
+    """Remove what killed processes left of master keys: one that is no longer in use must not be found any more."""
+    folder, name = os.path.split(path)
+    begun = re.compile(rf"\.({re.escape(name)}(?:\.{_ID.pattern})?)\.[0-9]+\.part")
+    for found in filter(None, map(begun.fullmatch, os.listdir(folder))):
+        remove_left(os.path.join(folder, found[1]))
 
 
 def refuse_open(path: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from trouper_journal._printable import Plain
 from trouper_journal._sqlite_connection import translating
 from trouper_journal._sqlite_reading import ReadOnlyFile
 from trouper_journal._sqlite_rows import read_head
-from trouper_journal._whole_file import give_name, sync_file, sync_folder
+from trouper_journal._whole_file import give_name, sync_file, sync_folder, unfinished
 
 Progress = Callable[[str, int, int], None]
 
@@ -68,10 +68,11 @@ async def back_up(
         NotAJournal, StorageUnreadable, StorageBusy, JournalBroken: The journal cannot be read.
     """
     source = real_path(journal)
-    target, part = _names(to)
+    target = _absolute(to)
     _refuse_what_is_there(target)
     told: Progress = progress or (lambda _what, _done, _total: None)
-    try:
+    with ExitStack() as stack:
+        part = _begun(stack, target)
         await trio.to_thread.run_sync(_copy, source, part, told)
         async with Journal.open(part, read_only=True) as copy:
             found = await copy.verify(partial(told, "verifying"))
@@ -85,18 +86,21 @@ async def back_up(
         size = os.stat(part).st_size
         give_name(part, target)
         sync_folder(target)
-    finally:
-        for ending in ("", "-journal", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(f"{part}{ending}")
     return Backup(target, found.journal_id, found.records, found.root, size)
 
 
-def _names(to: str | os.PathLike[str]) -> tuple[str, str]:
-    """The copy's name, and the one that it has until it is whole."""
-    target = os.path.abspath(os.fsdecode(to))
-    folder, name = os.path.split(target)
-    return target, os.path.join(folder, f".{name}.{os.getpid()}.part")
+def _absolute(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.fsdecode(path))
+
+
+def _begun(stack: ExitStack, target: str) -> str:
+    """The name that the copy has until it is whole."""
+    try:
+        # Whoever may not read the journal may not read the copy either, not even for a moment.
+        return stack.enter_context(unfinished(target, mode=0o600))
+    except OSError as error:
+        folder = os.path.dirname(target)
+        raise StorageReadOnly(f"the copy cannot be written to {folder}: {error.strerror}") from error
 
 
 def _refuse_what_is_there(target: str) -> None:
@@ -108,11 +112,6 @@ def _refuse_what_is_there(target: str) -> None:
 
 
 def _copy(source: str, part: str, told: Progress) -> None:
-    try:
-        # Whoever may not read the journal may not read the copy either, not even for a moment.
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise StorageReadOnly(f"the copy cannot be written to {os.path.dirname(part)}: {error.strerror}") from error
     with ReadOnlyFile(source) as file:
         file.open()
         file.read(lambda database: _copy_database(database, part, told))

@@ -15,14 +15,14 @@ from trouper.cli.command import run_async
 
 
 async def forever() -> Exit:
-    await trio.sleep_forever()
+    await trio.Event().wait()
     return Exit.OK
 
 
 async def deaf() -> Exit:
     """Hears nothing but Ctrl-C itself."""
     with trio.CancelScope(shield=True):
-        await trio.sleep_forever()
+        await trio.Event().wait()
     return Exit.OK
 
 

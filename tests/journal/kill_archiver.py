@@ -20,7 +20,8 @@ from tests.journal.notes import REGISTRY
 from trouper_journal import Archived, Journal, Record
 from trouper_journal.archive import beside, is_archive, move_to_archive, open_archive, shrink, write_archive
 
-STEPS = frozenset({"execute", "executemany", "link", "fsync", "remove", "close"})
+STEPS = frozenset({"execute", "executemany", "open", "link", "fsync", "unlink", "close"})
+WHERE = ("trouper_journal._archive", "trouper_journal._sqlite_connection", "trouper_journal._whole_file")
 UNITS = (("a",), ("c",))
 
 
@@ -60,7 +61,7 @@ def killed_at(step: int, path: Path, target: Path) -> bool:
             nonlocal left
             if event == "c_call" and getattr(called, "__name__", "") in STEPS:
                 where = frame.f_globals.get("__name__", "")
-                if where.startswith(("trouper_journal._archive", "trouper_journal._sqlite_connection")):
+                if where.startswith(WHERE):
                     left -= 1
                     if left == 0:
                         os.kill(os.getpid(), signal.SIGKILL)
@@ -95,7 +96,7 @@ def main() -> None:
         alone, root_alone = trio.run(everything, path, None)
         assert root_alone == root_before
         assert sum(isinstance(record, Archived) for record in alone) == 4, step
-        assert not path.with_name(f"{target.name}.partial").exists()
+        assert not list(folder.glob(".*.part"))
         for name in (path, target):
             name.unlink()
     print(step)

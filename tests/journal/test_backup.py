@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
+import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -42,6 +44,49 @@ async def test_a_closed_journal_is_copied_and_left_as_it_was(tmp_path: Path) -> 
         assert (journal.id.hex(), await numbers(journal, "a")) == (made.journal_id, [0, 1, 2])
         assert (await journal.verify()).root == made.root
         await journal.append("a", [Note(3)])
+
+
+KILLED = """
+import os, signal, sys, trio
+from trouper_journal.backup import back_up
+
+def told(what, done, total):
+    if what == sys.argv[3]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(lambda: back_up(sys.argv[1], sys.argv[2], progress=told))
+"""
+
+
+@pytest.mark.parametrize("moment", ["copying", "verifying"])
+async def test_what_a_killed_process_left_is_removed_by_the_next(moment: str, tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.db", tmp_path / "copy.db"
+    await fill(path, 3)
+    command = [sys.executable, "-c", KILLED, str(path), str(copy), moment]
+    assert (await trio.run_process(command, check=False)).returncode == -signal.SIGKILL
+    assert names(tmp_path) != ["a.db"]
+    assert not copy.exists()
+    await back_up(path, copy)
+    assert names(tmp_path) == ["a.db", "copy.db"]
+
+
+async def test_of_two_that_make_one_copy_at_once_neither_disturbs_the_other(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.db", tmp_path / "copy.db"
+    await fill(path, 3)
+    token = trio.lowlevel.current_trio_token()
+    made: list[str] = []
+
+    def told(what: str, _done: int, _total: int) -> None:
+        # In the middle of the one, the other is made from its beginning to its end.
+        if what == "copying" and not made:
+            made.append("other")
+            trio.from_thread.run(back_up, path, copy, trio_token=token)
+
+    with pytest.raises(FileExistsError, match="nothing is overwritten"):
+        await back_up(path, copy, progress=told)
+    assert names(tmp_path) == ["a.db", "copy.db"]
+    async with Journal.open(copy, registry=REGISTRY) as journal:
+        assert await numbers(journal, "a") == [0, 1, 2]
 
 
 async def test_a_journal_is_copied_at_one_moment_while_it_is_written_to(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ async def test_a_kill_at_any_step_loses_no_key_and_leaves_nothing_that_stands_in
             assert await FileKeyStore(path).rotate() >= len(known)
         assert [await FileKeyStore(path).find(key.id) for key in known] == known
         assert waiting_beside(path) == []
+        assert not list(tmp_path.glob(".*")), "a master key, which may be the one in use"
         if not died:
             break
     assert step > 4

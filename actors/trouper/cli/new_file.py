@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -12,7 +12,7 @@ from attrs import define, field
 
 from trouper.cli.codes import ConflictError
 from trouper.cli.output import Output
-from trouper_journal._whole_file import give_name, sync_folder
+from trouper_journal._whole_file import give_name, sync_folder, unfinished
 
 _CHUNK: Final = 1 << 16
 """Characters that are gathered before they are written."""
@@ -64,20 +64,16 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
         OSError: It cannot be written.
     """
     refuse_what_is_there(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("x+b") as file:
+    with unfinished(str(path), mode=0o666) as part:
+        with open(part, "r+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         try:
-            give_name(str(part), str(path))
+            give_name(part, str(path))
         except FileExistsError as error:
             raise ConflictError(str(error)) from None
         sync_folder(str(path))
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
 
 
 def refuse_what_is_there(path: Path) -> None:
