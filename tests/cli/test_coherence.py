@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
 import trio
-from tests.cli.program import called, objects, ok_called
+from tests.audit.conftest import GOLDEN
+from tests.cli.program import called, complaint, objects, ok_called, one_object
 
 from trouper.cli.app import trouper
 from trouper_journal import Journal
@@ -28,6 +31,11 @@ def empty(tmp_path: Path) -> Path:
 
     trio.run(make)
     return tmp_path / "empty.db"
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    return Path(shutil.copy(GOLDEN / "runs-1.db", tmp_path / "runs.db"))
 
 
 def options() -> list[tuple[str, click.Option]]:
@@ -107,3 +115,29 @@ def test_a_copy_of_evidence_can_be_written_to_by_its_owner(empty: Path, tmp_path
     empty.chmod(0o444)
     ok_called("backup", empty, "--out", copy := tmp_path / "copy.db")
     assert copy.stat().st_mode & 0o777 == 0o644
+
+
+def test_what_is_spent_below_a_run_is_said_to_be_in_its_sum(golden: Path) -> None:
+    rows = objects(ok_called("runs", golden, "--all", "--json", "-n", "0"))
+    parent = str(next(row["parent"] for row in rows if row["parent"]))
+    (_, head, *_) = ok_called("show", golden, parent).splitlines()
+    assert head.endswith(", with its sub-agents")
+    parents = {row["parent"] for row in rows}
+    alone = next(str(row["run"]) for row in rows if row["parent"] and row["run"] not in parents)
+    assert "sub-agents" not in ok_called("show", golden, alone).splitlines()[1]
+
+
+def test_a_call_where_a_run_is_asked_for_is_told_apart(golden: Path) -> None:
+    run = str(objects(ok_called("runs", golden, "--json"))[0]["run"])
+    for verb in ("show", "replay"):
+        done = called(verb, golden, f"{run}/1.0")
+        assert (done.returncode, complaint(done).endswith(f"leave out the call behind it: {run}")) == (3, True)
+
+
+def test_one_is_counted_in_the_singular_and_two_are_not(empty: Path) -> None:
+    ok_called("send", empty, "s", "hello", "--agent", "desk", "--as", "maria")
+    empty.chmod(0o644)
+    found = one_object(ok_called("doctor", empty, "--json"))["findings"]
+    notes = sum(each["severity"] == "note" for each in cast("list[dict[str, object]]", found))
+    last = ok_called("doctor", empty).splitlines()[-1]
+    assert last.endswith("1 note" if notes == 1 else f"{notes} notes")

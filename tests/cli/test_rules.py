@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.cli.conftest import Journals
@@ -20,8 +21,11 @@ def test_two_people_decide_at_two_terminals_and_everybody_sees_who_has(tmp_path:
     assert denied.returncode == 4
     assert "tester asked for the run, and separation of duties lets somebody else approve" in complaint(denied)
     assert called("approve", journal, f"{run}/0.0", "--as", "eve").returncode == 4
-    said = ok_called("approve", journal, f"{run}/0.0", "--as", "maria")
-    assert "approved by maria; it waits for 1 more of 2" in said
+    vote = ("approve", journal, f"{run}/0.0", "--as", "maria", "--reason")
+    said = ok_called(*vote, "checked")
+    assert re.search(r'approved by maria \(asserted, os-user:.*\): "checked"; it waits for 1 more of 2', said)
+    # What is told is what is on record, not what was typed the second time.
+    assert ok_called(*vote, "checked again") == said
     assert "Approved so far by maria." in ok_called("approvals", journal)
     (waiting,) = objects(ok_called("approvals", journal, "--json"))
     assert (waiting["quorum"], waiting["eligible"]) == (2, ["maria", "otto", "tester"])

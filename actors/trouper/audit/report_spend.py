@@ -106,6 +106,11 @@ def _notes(runs: Sequence[RunStory], everything: _Sum) -> list[Child]:
     failed = sum(cost.what == "failed" for run in runs for cost in run.costs)
     if failed:
         notes.append(f"{count(failed, 'more request')} failed, and cost nothing. ")
-    calls = sum(run.state.own_spent.tool_calls for run in runs if run.state is not None)
-    notes.append(f"Tool calls started: {calls:,}.")
+    calls = sum(_started(run) if run.state is None else run.state.own_spent.tool_calls for run in runs)
+    known = ", as far as can be read" if any(run.state is None for run in runs) else ""
+    notes.append(f"Tool calls started{known}: {calls:,}.")
     return notes
+
+
+def _started(run: RunStory) -> int:
+    return sum(call.starts > 0 for call in run.calls.values())

@@ -117,7 +117,8 @@ def _main(arguments: Sequence[str] | None) -> int:
         code: object = trouper.main(arguments, prog_name="trouper", standalone_mode=False)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "trouper"
-        Output().error(f"{error.format_message()} Try '{path} --help'.")
+        told = error.format_message()
+        Output().error(f"{told}{'' if told.endswith(('.', ')', '?')) else '.'} Try '{path} --help'.")
         return Exit.USAGE
     except click.ClickException as error:
         Output().error(error.format_message())

@@ -82,15 +82,19 @@ def _named(error: RecordArchived) -> str:
     return error.stream.replace("/", " ", 1)
 
 
-async def tell_left_out(output: Output, journal: Journal, *, after: int = 0) -> None:
+async def tell_left_out(output: Output, journal: Journal, *, after: int = 0) -> bool:
     """Say on standard error how much of a journal is in archives that are not at hand, if anything is.
 
     Args:
         output: Where to.
         journal: The journal, opened by `opened_to_read`.
         after: The position behind which it was read.
+
+    Returns:
+        Whether anything was left out.
     """
     found = await left_out(journal, prefix="run/", after=after)
     if found.records:
         records = f"{count(found.records, 'record')} ({count(found.streams, 'run')})"
         output.note(styled(f"{records} not read: archived; give the archive with --archive FILE", "yellow"))
+    return found.records > 0

@@ -19,6 +19,8 @@ from trouper.cli.journals import call_id, driven, find_action, json_arguments, o
 from trouper.cli.looking import JOURNAL
 from trouper.cli.output import Output, styled
 from trouper.cli.rules import Remembering, remembering, scope_of
+from trouper.core.action import Decision
+from trouper.core.approvals import Vote
 from trouper.core.commands import Judgement, Verdict
 from trouper.core.evolve_budget import LIMIT_FAILURES
 from trouper.core.raising import limit_of
@@ -82,7 +84,7 @@ def _decide(output: Output, journal: Path, action: str, judgement: Judgement, re
 
     def tell(found: Action) -> str:
         if found.decision is None:
-            quorum, votes = found.consent.asking.quorum, [who(vote.by) for vote in found.consent.votes]
+            quorum, votes = found.consent.asking.quorum, [_vote_text(vote) for vote in found.consent.votes]
             return f"approved by {' and '.join(votes)}; it waits for {quorum - len(votes)} more of {quorum}"
         decision = found.decision
         by = decision.by
@@ -90,10 +92,15 @@ def _decide(output: Output, journal: Path, action: str, judgement: Judgement, re
         if by is None or judgement.by is None or by.id != judgement.by.id:
             # The first decision stands, whoever repeats it.
             verb = f"was {verb} before"
-        why = f": {quoted(decision.reason)}" if decision.reason else ""
-        return f"{verb} by {who(by)} {claim(by)}{why}"
+        return f"{verb} by {_vote_text(decision)}"
 
     return _settle(output, journal, action, decide, tell)
+
+
+def _vote_text(vote: Vote | Decision) -> str:
+    """Who gave it, and why, as it was recorded: a person's first vote stands, whatever they repeat it with."""
+    why = f": {quoted(vote.reason)}" if vote.reason else ""
+    return f"{who(vote.by)} {claim(vote.by)}{why}"
 
 
 @command

@@ -92,5 +92,11 @@ def _print(output: Output, found: Examination) -> None:
         output.result(styled(f"{severity:<4}  {check}: {number:,} more", _STYLES[severity]))
     numbers = {name: sum(each.severity == name for each in found.findings) for name in _STYLES}
     examined = f"{count(found.records, 'record')}, {count(found.runs, 'run')}, {len(CHECKS)} checks"
-    told = ", ".join(f"{number} {name}" for name, number in numbers.items() if number) or "nothing found"
+    for _, severity, number in found.unlisted:
+        numbers[severity] += number
+    told = ", ".join(_number_text(number, name) for name, number in numbers.items() if number) or "nothing found"
     output.result(styled(f"{examined}: {told}", "green" if found.ok else "bold red"))
+
+
+def _number_text(number: int, severity: str) -> str:
+    return f"{number:,} {severity}" if severity == "bad" else count(number, {"warn": "warning"}.get(severity, severity))

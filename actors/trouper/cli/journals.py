@@ -161,6 +161,8 @@ def check_there(path: Path) -> None:
     """
     if not path.exists():
         raise NotFoundError(f"there is no journal {path}")
+    if path.is_dir():
+        raise NotAJournal(f"{path} is a folder, which is not a Trouper journal: give the file in it")
     if not path.is_file() or path.stat().st_size == 0:
         raise NotAJournal(f"{path} is not a Trouper journal")
 
@@ -220,7 +222,9 @@ async def find_listed_run(journal: Journal, given: str) -> str:
         if found:
             more = ", ..." if len(found) > _SHOWN else ""
             raise UsageError(f"{given!r} may be any of the runs {', '.join(found[:_SHOWN])}{more}: give more of it")
-    raise UnknownRun(f"there is no run {given} in this journal")
+    run, call, _ = given.partition("/")
+    hint = f"; to name a run, leave out the call behind it: {run}" if call and run != "run" else ""
+    raise UnknownRun(f"there is no run {given} in this journal{hint}")
 
 
 def is_call(given: str) -> bool:

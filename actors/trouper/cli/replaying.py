@@ -61,10 +61,9 @@ def replay(output: Output, /, journal: Path, *, run_id: str | None, jobs: int | 
                         _tell(output, each, total, limit)
                         if output.gone:
                             break
+            left_out = run is None and await tell_left_out(output, opened_journal)
             if not output.as_json:
-                _sum_up(output, total)
-            if run is None:
-                await tell_left_out(output, opened_journal)
+                _sum_up(output, total, left_out=left_out)
             if isinstance(opened_journal.store, ArchiveStore):
                 text = "definitions and standing rules stay in the journal: no call here was held against them"
                 output.note(styled(text, "yellow"))
@@ -125,9 +124,9 @@ def _problem_lines(problem: ReplayProblem, limit: int | None) -> list[Text]:
     return [*lines, *(Text.assemble("  ", (f"{what:<10}", "bold"), told) for what, told in sides)]
 
 
-def _sum_up(output: Output, total: _Total) -> None:
+def _sum_up(output: Output, total: _Total, *, left_out: bool) -> None:
     if not total.runs and not total.differences:
-        output.nothing("no runs yet")
+        output.nothing("no run is left here: those that there were are archived" if left_out else "no runs yet")
         return
     if total.erased:
         output.result(

@@ -64,12 +64,14 @@ def spend(output: Output, /, journal: Path, *, ways: Sequence[By], since: str, u
                 await projected.catch_up(told)
             rows = await spending(projected, by, since=since, until=until)
             whole = await spending(projected, (), since=since, until=until)
-            await tell_left_out(output, looked_at)
+            left_out = await tell_left_out(output, looked_at)
         if output.as_json:
             for row in rows:
                 output.json(_row_json(row, by))
         elif not rows:
-            output.nothing("nothing was spent" + (" in these days" if since or until else " yet"))
+            ever = "" if left_out else " yet"
+            days = " in these days" if since or until else ever
+            output.nothing(f"nothing was spent{' by runs that could be read' if left_out else ''}{days}")
         else:
             _print_rows(output, rows, by, whole[0])
         return Exit.OK

@@ -96,6 +96,8 @@ def header(state: RunState, asked_at: int) -> Iterator[Text]:
     session = "" if place is None else f"turn {place.number} of session {clean(place.session)}; "
     facts = f"agent {clean(state.agent)}; {session}{asker}{when(asked_at, digits=0)}; {count(state.steps, 'step')}; "
     facts += spent_text(state.spent)
+    if state.children:
+        facts += ", with its sub-agents"
     yield styled(facts, "dim")
 
 

@@ -129,8 +129,8 @@ def _print_verification(output: Output, found: Verification, stands: Standing | 
     if found.archived:
         output.result(
             styled(
-                f"{count(found.archived, 'record')} of them in archives: that their digests are in the tree was "
-                "checked, and nothing that is said of them; with --archive FILE that is, too",
+                f"{count(found.archived, 'record')} of {found.records:,} in archives: that their digests are in the "
+                "tree was checked, and nothing that is said of them; with --archive FILE that is, too",
                 "yellow",
             )
         )

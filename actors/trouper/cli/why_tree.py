@@ -17,10 +17,10 @@ from trouper.cli.timeline import STYLES, label_text
 from trouper.cli.why_words import (
     BINDINGS,
     ORIGINS,
-    OUTCOMES,
     check_lines,
     cost_text,
     leave,
+    outcome,
 )
 from trouper.core.conversation import AI, Message, ToolMessage
 from trouper.core.conversation import text as text_of
@@ -56,10 +56,10 @@ class Planter:
 
     def call(self, why: CallWhy) -> Tree:
         """A call."""
-        outcome, style = OUTCOMES[why.call.outcome]
+        how, style = outcome(why.call, why.origin.unread)
         effect = "" if why.call.effect is None else f", {why.call.effect.value}"
         tree = Tree(
-            Text.assemble("call ", (clean(why.id), "bold"), f" {self._call_text(why.call)}{effect}  ", (outcome, style))
+            Text.assemble("call ", (clean(why.id), "bold"), f" {self._call_text(why.call)}{effect}  ", (how, style))
         )
         self._entries(tree, "what happened", why.facts, why.call.void)
         allowed = tree.add(styled(*BINDINGS[why.binding]))
@@ -83,7 +83,7 @@ class Planter:
 
     def spend(self, why: SpendWhy) -> Tree:
         """What was spent."""
-        tree = Tree(Text.assemble("run ", (clean(why.run), "bold"), f" spent {spent_text(why.spent)}"))
+        tree = Tree(Text.assemble("run ", (clean(why.run), "bold"), f" spent {self._spent(why)}"))
         self._spend(tree, why)
         return tree
 
@@ -104,16 +104,16 @@ class Planter:
             calls = tree.add(styled(f"it rests on {count(len(why.calls), 'call')}"))
             below = {child.run: child for child in why.children}
             for call in why.calls:
-                branch = calls.add(self._call_line(why.run, call))
+                branch = calls.add(self._call_line(why.run, call, why.origin.unread))
                 child = below.get(call.child)
                 if child is not None:
                     self._answer(branch.add(self._below_head(child)), child)
         self._origin(tree, why.origin)
 
-    def _call_line(self, run: str, call: Call) -> Text:
-        outcome, style = OUTCOMES[call.outcome]
+    def _call_line(self, run: str, call: Call, unread: str | None) -> Text:
+        how, style = outcome(call, unread)
         told = "" if call.outcome == "open" else f": {said_text(call.text, self._limit)}"
-        line = Text.assemble(f"{clean(run)}/{call.action} {self._call_text(call)}  ", (outcome, style), told)
+        line = Text.assemble(f"{clean(run)}/{call.action} {self._call_text(call)}  ", (how, style), told)
         for part in leave(call):
             line.append(f"  {part}", "dim")
         return line
@@ -274,6 +274,11 @@ class Planter:
 
     # ---- spending
 
+    @staticmethod
+    def _spent(why: SpendWhy) -> str:
+        most = "" if why.origin.unread is None else ", and maybe more: it could not be read to its end"
+        return f"{spent_text(why.spent)}{most}"
+
     def _spend(self, tree: Tree, why: SpendWhy) -> None:
         costs = tree.add(styled(f"by itself: {spent_text(why.own)}"))
         for cost in why.costs:
@@ -281,13 +286,13 @@ class Planter:
         if why.calls:
             calls = tree.add(styled(f"{count(len(why.calls), 'call')} started"))
             for call in why.calls:
-                calls.add(self._call_line(why.run, call))
+                calls.add(self._call_line(why.run, call, why.origin.unread))
         self._entries(tree, "limits", why.facts)
         for child in why.children:
             head = Text.assemble(
                 f"below: run of {clean(child.origin.agent)} ",
                 (clean(child.run), "bold"),
-                f" spent {spent_text(child.spent)}",
+                f" spent {self._spent(child)}",
             )
             self._spend(tree.add(head), child)
         self._origin(tree, why.origin)

@@ -15,7 +15,7 @@ from trouper.narration.spending import money
 from trouper.narration.text import clean, who
 from trouper.narration.when import when
 
-OUTCOMES = {
+_OUTCOMES = {
     "open": ("not over", "yellow"),
     "ok": ("done", "green"),
     "error": ("without success", "red"),
@@ -52,6 +52,13 @@ ORIGINS = {
     "hook": "inserted",
     "wrap_up": "the word to come to an end",
 }
+
+
+def outcome(call: Call, unread: str | None) -> tuple[str, str]:
+    """How a call stands; behind the place up to which its run could be read, it may have gone on."""
+    if unread is not None and call.outcome == "open":
+        return "not known: what followed cannot be read", "bold red"
+    return _OUTCOMES[call.outcome]
 
 
 def check_lines(check: Check) -> Iterable[Text]:

@@ -99,7 +99,7 @@ class Narrator:
         if sentence is None and (further := _FURTHER.get(type(event))) is not None:
             line = further(event, self.limit)
         elif isinstance(record, Archived):
-            return Line(RUNTIME, f"[archived] {clean(record.file)} has what is recorded here", "dim")
+            return Line("?", f"[archived] {clean(record.file)} has what is recorded here", "dim")
         elif isinstance(record, Damaged):
             return damage_line(record)
         elif sentence is None:
