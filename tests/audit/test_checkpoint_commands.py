@@ -141,7 +141,9 @@ def test_the_grade_says_of_how_many_records_it_is(journal: Path, key: Path, tmp_
     assert called(*verifying, "--at-least", "7").returncode == 0
     done = called(*verifying, "--at-least", "8", "--json")
     assert done.returncode == 1
-    assert problems(one_object(done.stdout)) == [("checkpoint", "the last checkpoint is of 7 records, not of 8")]
+    assert problems(one_object(done.stdout)) == [
+        ("checkpoint", "the last checkpoint is of 7 records, not of at least 8")
+    ]
     assert "--pub" in refused(called("verify", journal, "--at-least", "8"), 2)
 
 

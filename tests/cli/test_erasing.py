@@ -201,7 +201,15 @@ def test_doctor_looks_into_sealed_content_where_it_has_the_keys(
     path, _, _ = sealed
     assert "sealed" not in called("doctor", path).stdout
     Path(f"{path}.keys").rename(tmp_path / "away")
-    assert "are sealed and were not looked through" in called("doctor", path).stdout
+    assert "with content that is sealed could not be looked through" in called("doctor", path).stdout
+
+
+def test_doctor_sends_nobody_to_look_for_keys_that_were_destroyed(sealed: tuple[Path, list[str], str]) -> None:
+    path = sealed[0]
+    ok_called("erase", path, "--session", "s1", "--reason", "she left")
+    told = ok_called("doctor", path)
+    assert "with content that was erased could not be looked through" in told
+    assert "look through them where their keys are" not in told
 
 
 def test_nobody_is_asked_to_decide_on_what_they_cannot_see(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trouper.audit.copies import standing_or_none
 from trouper.audit.findings import Finding, Findings
 from trouper.audit.record_checkup import RecordCheckup
 from trouper.audit.run_checkup import Patience, RunCheckup
+from trouper.narration.text import count
 from trouper_journal import Journal, JournalCorrupt, JournalError, Plain
 from trouper_journal.checkup import FileHealth, check_file, stored_values
 from trouper_journal.rollback import check_log
@@ -207,8 +208,11 @@ async def _judge_records(journal: Journal, records: RecordCheckup, findings: Fin
     except JournalCorrupt as error:
         message = f"records behind {records.records:,} could not be looked through: {error}"
         findings.add(Finding("records", "bad", message, "`trouper verify` tells more", position=error.position))
-    if records.sealed:
-        message = f"the contents of {records.sealed:,} records are sealed and were not looked through"
+    if records.erased:
+        message = f"{count(records.erased, 'record')} with content that was erased could not be looked through"
+        findings.add(Finding("secrets", "note", message, "nothing: nobody can read it any more"))
+    if sealed := records.sealed - records.erased:
+        message = f"{count(sealed, 'record')} with content that is sealed could not be looked through"
         findings.add(Finding("secrets", "note", message, "look through them where their keys are"))
 
 

@@ -19,6 +19,7 @@ from trouper_journal import (
     Record,
     UnknownEvent,
     UnregisteredEvent,
+    Withheld,
     references_of,
 )
 
@@ -41,6 +42,7 @@ class RecordCheckup:
         values: Large values that records refer to.
         records: How many were seen.
         sealed: How many of them hold content that cannot be looked into here.
+        erased: Of how many of those nobody can any more, because the key was destroyed.
     """
 
     registry: EventRegistry
@@ -49,6 +51,7 @@ class RecordCheckup:
     values: set[bytes] = field(factory=set)
     records: int = 0
     sealed: int = 0
+    erased: int = 0
     _last: int = 0
     _unknown: set[tuple[str, int]] = field(factory=set)
     _tools: set[tuple[str, str]] = field(factory=set)
@@ -64,6 +67,7 @@ class RecordCheckup:
                 return
             record = record.found
         self.sealed += record.key_id is not None and not isinstance(record.opened, Opened)
+        self.erased += isinstance(record.opened, Withheld) and record.opened.reason == "erased"
         self._check_clock(record)
         self._check_secrets(record)
         self._check_known(record)

@@ -99,7 +99,7 @@ def _judged(
     if stands is not None and stands.bad:
         problems.append(Problem(None, None, "rolled_back", stands.text))
     if found.ok and at_least is not None and found.signed < at_least:
-        message = f"the last checkpoint is of {count(found.signed, 'record')}, not of {at_least:,}"
+        message = f"the last checkpoint is of {count(found.signed, 'record')}, not of at least {at_least:,}"
         problems.append(Problem(None, None, "checkpoint", message))
     if found.ok and quorum is not None and found.grade != "witnessed":
         message = f"fewer than {quorum} of the witnesses that are trusted have signed the last checkpoint"
