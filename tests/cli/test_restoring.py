@@ -63,6 +63,10 @@ def test_records_that_stand_in_the_log_alone_are_missed_where_a_copy_lacks_it(tm
     shutil.copy(f"{path}.head", f"{taken}.head")
     done = called("verify", taken)
     assert (done.returncode, "and not as it was left" in done.stdout) == (1, True)
+    # What is there is what was recorded, so it may be signed; whoever signs is told.
+    ok_called("keygen", tmp_path / "key", "--name", "example.com/desk")
+    done = called("checkpoint", taken, "--key", tmp_path / "key", "--out", tmp_path / "signed")
+    assert (done.returncode, "an older copy stands in the journal's place" in done.stderr) == (0, True)
 
 
 def test_what_an_archive_takes_out_is_known_to_the_file_beside_the_journal(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from trouper.audit.copies import standing_or_none
 from trouper.cli.checking import JOBS, progress
 from trouper.cli.codes import ConflictError, Exit, NotFoundError, UsageError
 from trouper.cli.command import command, run_async
@@ -136,7 +137,10 @@ def checkpoint(
             found = await ask_witnesses(opened_journal, signed, asked)
             if found.checkpoint.note != signed.note:
                 file.add_cosignatures(found.checkpoint)
+            stands = await standing_or_none(opened_journal)
         _print_checkpoint(output, found.checkpoint, file.path, added=added)
+        if stands is not None and stands.bad:
+            output.error(stands.text)
         for name, why in found.refusals:
             output.error(f"the witness {name} has not signed: {why}")
         return Exit.BAD if found.refusals else Exit.OK
