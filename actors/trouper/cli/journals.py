@@ -223,7 +223,9 @@ async def find_listed_run(journal: Journal, given: str) -> str:
             more = ", ..." if len(found) > _SHOWN else ""
             raise UsageError(f"{given!r} may be any of the runs {', '.join(found[:_SHOWN])}{more}: give more of it")
     run, call, _ = given.partition("/")
-    hint = f"; to name a run, leave out the call behind it: {run}" if call and run != "run" else ""
+    hint = (
+        f"; to name a run, leave out the call behind it: {run}" if run and call.replace(".", "", 1).isdecimal() else ""
+    )
     raise UnknownRun(f"there is no run {given} in this journal{hint}")
 
 
