@@ -222,7 +222,7 @@ async def find_listed_run(journal: Journal, given: str) -> str:
         if found:
             more = ", ..." if len(found) > _SHOWN else ""
             raise UsageError(f"{given!r} may be any of the runs {', '.join(found[:_SHOWN])}{more}: give more of it")
-    run, call, _ = given.partition("/")
+    run, _, call = given.partition("/")
     hint = (
         f"; to name a run, leave out the call behind it: {run}" if run and call.replace(".", "", 1).isdecimal() else ""
     )
