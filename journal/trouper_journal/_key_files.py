@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
+from typing import IO
 
 from trouper_journal._checkpoints import SignedCheckpoint, split_notes
 from trouper_journal._errors import InvalidKey, InvalidNote
@@ -16,6 +17,8 @@ from trouper_journal._whole_file import make_file, sync_folder
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MAX_KEY = 10_000
+_MAX_HISTORY = 1 << 26
+"""Bytes of some hundred thousand checkpoints; a device or a wrong file could go on for ever."""
 
 
 def new_key(name: str, *, witness: bool = False, random: Callable[[int], bytes] = os.urandom) -> SignerKey:
@@ -92,7 +95,7 @@ class CheckpointFile:
         """
         try:
             with open(self.path, "rb") as file:
-                return self._notes(file.read())
+                return self._notes(self._whole(file))
         except FileNotFoundError:
             return []
 
@@ -109,7 +112,7 @@ class CheckpointFile:
             OSError: It cannot be written.
         """
         with self._locked() as file:
-            before = file.read()
+            before = self._whole(file)
             notes = self._notes(before)
             if check is not None:
                 check(notes)
@@ -124,7 +127,7 @@ class CheckpointFile:
             OSError: It cannot be written.
         """
         with self._locked() as file:
-            notes = self._notes(file.read())
+            notes = self._notes(self._whole(file))
             last = notes[-1] if notes else None
             added = checkpoint.note.signatures
             if last is None or last.text != checkpoint.note.text or added[: len(last.signatures)] != last.signatures:
@@ -139,6 +142,15 @@ class CheckpointFile:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             yield file
+
+    def _whole(self, file: IO[bytes]) -> bytes:
+        data = b""
+        # Without a buffer a file may give less than it was asked for.
+        while len(data) <= _MAX_HISTORY and (more := file.read(_MAX_HISTORY + 1 - len(data))):
+            data += more
+        if len(data) > _MAX_HISTORY:
+            raise InvalidNote(f"{self.path} is no history of checkpoints: it has more than {_MAX_HISTORY:,} bytes")
+        return data
 
     def _notes(self, data: bytes) -> list[Note]:
         try:

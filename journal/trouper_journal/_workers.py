@@ -25,6 +25,8 @@ Answer: TypeAlias = Sequence[object]
 _AHEAD: Final = 2
 """Lots that a worker has at most: the one that it works on, and the next."""
 
+_PER_CORE: Final = 4
+
 _RECEIVE: Final = 65_536
 
 
@@ -43,7 +45,7 @@ async def spread(module: str, arguments: Sequence[str], lots: Lots, number: int)
         module: Its ``main`` is the worker; see `trouper_journal._verify_worker`.
         arguments: Its command line.
         lots: Lists of names; closed at the end, however that comes.
-        number: How many processes.
+        number: How many processes, at most.
 
     Raises:
         JournalError: A worker could not go on, and why.
@@ -135,14 +137,14 @@ async def start_workers(module: str, arguments: Sequence[str], number: int) -> A
     Args:
         module: Its ``main`` is the worker.
         arguments: Its command line.
-        number: How many processes.
+        number: How many processes, at most; more than a few for each core would only wait for each other.
     """
     # The worker finds modules where this process does, however that came to know where they are.
     code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     workers: list[Worker] = []
     try:
-        for _ in range(number):
+        for _ in range(min(number, cores() * _PER_CORE)):
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             workers.append(Worker(process))
         yield workers

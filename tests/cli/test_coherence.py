@@ -141,3 +141,16 @@ def test_one_is_counted_in_the_singular_and_two_are_not(empty: Path) -> None:
     notes = sum(each["severity"] == "note" for each in cast("list[dict[str, object]]", found))
     last = ok_called("doctor", empty).splitlines()[-1]
     assert last.endswith("1 note" if notes == 1 else f"{notes} notes")
+
+
+def test_a_number_beyond_all_numbers_is_taken_or_refused(golden: Path) -> None:
+    """By every command that asks for a number: whatever else is wrong with the command line."""
+    huge, asked = str(10**20), 0
+    for name, command in trouper.commands.items():
+        for option in command.params:
+            if isinstance(option, click.Option) and isinstance(option.type, click.types.IntParamType):
+                more = [option.opts[0], huge, *(["--no-follow"] if name == "tail" else [])]
+                done = called(name, golden, *more)
+                assert done.returncode not in {70, 130}, (name, more, done.stderr)
+                asked += 1
+    assert asked > 10

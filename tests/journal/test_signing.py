@@ -234,6 +234,11 @@ def test_a_history_that_is_cut_off_is_named_with_its_file(tmp_path: Path) -> Non
         file.read()
 
 
+def test_what_has_no_end_is_no_history() -> None:
+    with pytest.raises(InvalidNote, match="is no history of checkpoints: it has more than"):
+        CheckpointFile("/dev/zero").read()
+
+
 async def test_a_missing_leaf_is_corruption(tmp_path: Path) -> None:
     async with Journal.open(tmp_path / "j.db", registry=REGISTRY) as journal:
         await journal.append("s", [Counted(1), Counted(2), Counted(3)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 
 from attrs import field, frozen
@@ -39,7 +40,7 @@ async def choose(journal: Journal, label: str | None, number: int, *, everything
         everything: Whether runs of sub-agents are shown under their roots.
     """
     labels: Counter[str] = Counter()
-    heads: deque[StreamHead] = deque(maxlen=number or None)
+    heads: deque[StreamHead] = deque(maxlen=min(number, sys.maxsize) or None)
     below: dict[str, list[StreamHead]] = {}
     matching = hidden = 0
     async for head in journal.streams(prefix="run/"):
