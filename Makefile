@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	$(BIN)/trouper demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 check: lint types
 
