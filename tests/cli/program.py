@@ -27,7 +27,7 @@ PATIENCE = 120
 JsonObject = dict[str, object]
 
 
-_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONUNBUFFERED"}
+_SETTINGS = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHONUNBUFFERED"}
 
 
 def environment(**changes: str) -> dict[str, str]:
