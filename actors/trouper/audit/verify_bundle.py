@@ -303,7 +303,7 @@ def _signed(files: dict[str, bytes], manifest: dict[str, Any], pinned: str | Non
 
 def main(arguments: list[str] | None = None) -> int:
     """Check what a command line names."""
-    parser = argparse.ArgumentParser(description="Check an evidence bundle of Trouper, offline.")
+    parser = argparse.ArgumentParser(prog="verify.py", description="Check an evidence bundle of Trouper, offline.")
     parser.add_argument("bundle", type=Path, help="the zip file, or the folder that it was unpacked into")
     parser.add_argument("--pub", help="the public key that must have signed it: its text, or a file that holds it")
     parser.add_argument("--show", action="store_true", help="print each record that holds, too")
