@@ -18,7 +18,8 @@ from typing import Final, final
 
 from trouper_journal import _sqlite_rows as rows
 from trouper_journal._archive_store import ArchivedStore, ArchiveStore
-from trouper_journal._damaged import Damaged, Whole, damaged, damaged_record, problem_of
+from trouper_journal._checked_page import CheckedPage
+from trouper_journal._damaged import Damaged, Whole, damaged, damaged_record, is_shaped, problem_of
 from trouper_journal._errors import JournalCorrupt
 from trouper_journal._records import Record, Snapshot, StreamHead
 from trouper_journal._sqlite import SQLiteStore
@@ -87,7 +88,7 @@ class CheckedStore:
         if self._end < 0:
             self._end = await self._inner.position()
         page, error, limit = await self._readable(self._inner.read_all, after, limit)
-        reading = _Reading(self, after, limit)
+        reading = CheckedPage(self.told, self.marks, after, limit)
         for record in page:
             problem = problem_of(self.journal_id, record)
             if problem is None and (record.position == reading.last + 1 or not self._gapless):
@@ -113,12 +114,9 @@ class CheckedStore:
 
     async def read_stream(self, stream: str, after: int, limit: int) -> Sequence[Record]:
         """Up to ``limit`` records of a stream with versions above ``after``, in order; errors as for ``read_all``."""
-
-        async def read(behind: int, number: int) -> Sequence[Record]:
-            return await self._inner.read_stream(stream, behind, number)
-
+        read = partial(self._inner.read_stream, stream)
         page, error, limit = await self._readable(read, after, limit)
-        reading = _Reading(self, after, limit, stream)
+        reading = CheckedPage(self.told, self.marks, after, limit, stream)
         full = error is None and len(page) == limit
         for record in page:
             problem = problem_of(self.journal_id, record)
@@ -148,7 +146,7 @@ class CheckedStore:
             return Whole(reading.given)
         return reading.given
 
-    async def _ends(self, stream: str, reading: _Reading, error: JournalCorrupt | None, read: ReadPage) -> bool:
+    async def _ends(self, stream: str, reading: CheckedPage, error: JournalCorrupt | None, read: ReadPage) -> bool:
         """Whether a stream ends with what was read of it; what is wrong behind that is told, or marked."""
         head = self._heads.get(stream)
         if head is None or head.version < reading.last:
@@ -156,7 +154,7 @@ class CheckedStore:
         version = 0 if head is None else head.version
         if error is not None:
             if reading.last < version:
-                place = error.position or await self._gap(reading.position, 0)
+                place = error.position or await self._gap(await self._place(stream, reading), 0)
                 reading.stop(self._unread(error, stream, reading.last + 1, place, reading.at))
             elif not reading.given:
                 self._complain(str(error))
@@ -187,10 +185,10 @@ class CheckedStore:
         records = "the record is" if first == last else f"the records up to position {last} are"
         return damaged(f"{records} missing", stream="", version=0, position=last, first=first, at=_moment(at))
 
-    async def _missing_version(self, stream: str, reading: _Reading, version: int, before: int) -> Damaged:
+    async def _missing_version(self, stream: str, reading: CheckedPage, version: int, before: int) -> Damaged:
         first = reading.last + 1
         versions = f"version {first}" if version == first else f"versions {first} to {version}"
-        place = await self._gap(reading.position, before)
+        place = await self._gap(await self._place(stream, reading), before)
         return damaged(
             f"{versions} of {stream} {'is' if version == first else 'are'} missing",
             stream=stream,
@@ -199,6 +197,14 @@ class CheckedStore:
             first=place,
             at=reading.at,
         )
+
+    async def _place(self, stream: str, reading: CheckedPage) -> int:
+        """Position of the record of a stream behind which one is missing; 0 where that is not known."""
+        if reading.given or not reading.last:
+            return reading.position
+        # It was given with the page before this one.
+        page, _, _ = await self._readable(partial(self._inner.read_stream, stream), reading.last - 1, 1)
+        return page[0].position if page and page[0].version == reading.last and is_shaped(page[0]) else 0
 
     async def _gap(self, after: int, before: int) -> int:
         """The first position behind ``after`` that has no good record; ``before`` where all up to there have."""
@@ -222,7 +228,7 @@ class CheckedStore:
         text = str(error).removeprefix(f"position {error.position}: ")
         return damaged(text, stream=stream, version=version, position=position, first=position, at=at)
 
-    async def _within(self, reading: _Reading) -> Sequence[Record]:
+    async def _within(self, reading: CheckedPage) -> Sequence[Record]:
         """A record beyond the head is a commit made meanwhile, unless the head now does not know of it either."""
         if not reading.given:
             return reading.given
@@ -351,46 +357,3 @@ class CheckedStore:
 
 def _moment(cell: object) -> int:
     return cell if type(cell) is int else 0
-
-
-class _Reading:
-    """A page as it is given: what is good, and markers."""
-
-    def __init__(self, store: CheckedStore, after: int, limit: int, stream: str = "") -> None:
-        self._store = store
-        self._stream = stream
-        self._limit = limit
-        self.last = after
-        """Number of the last record, by which reading goes on."""
-        self.given: list[Record] = []
-
-    @property
-    def position(self) -> int:
-        """Position of the last record that is given."""
-        return self.given[-1].position if self.given else 0
-
-    @property
-    def at(self) -> int:
-        """When the last record that is given was made."""
-        return self.given[-1].recorded_at if self.given else 0
-
-    def good(self, record: Record, number: int) -> None:
-        """Give a record of which nothing is wrong."""
-        self.given.append(record)
-        self.last = number
-
-    def take(self, record: Record, number: int, problem: str | None) -> bool:
-        """Give a record, or its marker; whether the page is full, or ends here."""
-        if problem is None:
-            self.given.append(record)
-        elif self.stop(damaged_record(record, problem, self._stream, number if self._stream else 0, self.at)):
-            return True
-        self.last = number
-        return len(self.given) >= self._limit
-
-    def stop(self, marker: Damaged) -> bool:
-        """Put a marker where a damaged place is; whether the page ends here. What is good before it is given first."""
-        if self.given and not self._store.marks:
-            return True
-        self.given.append(self._store.told(marker))
-        return len(self.given) >= self._limit

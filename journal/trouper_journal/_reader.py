@@ -76,10 +76,11 @@ class Reader:
         A page that comes short is the last. The large values of all of them are held at once. Errors as for ``read``.
         """
         limit = max(1, bounded(limit, "limit"))
-        records = await self._read_stream(stream, bounded(after, "after"), limit)
-        if self._checked and 0 < len(records) < limit and not isinstance(records, Whole):
-            # It may come short because of what is wrong behind it.
-            records = [*records, *await self._read_stream(stream, records[-1].version, limit - len(records))]
+        page = records = await self._read_stream(stream, bounded(after, "after"), limit)
+        while self._checked and page and len(records) < limit and not isinstance(page, Whole):
+            # It may come short because of what is wrong behind it, once or several times.
+            page = await self._read_stream(stream, records[-1].version, limit - len(records))
+            records = [*records, *page]
         if self._opener is not None or any(record.large for record in records):
             return [await with_values(self._reading, record, self._opener) for record in records]
         return records

@@ -107,6 +107,32 @@ async def test_a_page_of_a_stream_is_whole_or_an_error(journal: Path) -> None:
         assert len(await opened.read_page("b", limit=100)) == LENGTH // 2
 
 
+@pytest.mark.parametrize("bad", [2, 14, 18, 22, 30, LENGTH])
+async def test_a_page_is_not_cut_where_the_storage_cannot_read_on(journal: Path, bad: int) -> None:
+    """However much of it has to be read in parts: none may be left out between what is given and the bad record."""
+    tampered(journal, "UPDATE events SET type = CAST(x'ff6f' AS TEXT) WHERE position = ?", bad)
+    async with Journal.open(journal, registry=REGISTRY, read_only=True) as opened:
+        with pytest.raises(JournalCorrupt, match=f"position {bad}: "):
+            await opened.read_page("a", limit=LENGTH)
+        told: list[Damaged] = []
+        page = await opened.past_damage(told.append).read_page("a", limit=LENGTH)
+        assert ([record.version for record in page], len(told)) == (list(range(1, LENGTH // 2 + 1)), 1)
+
+
+async def test_a_missing_record_is_named_by_its_own_place(journal: Path) -> None:
+    """And not by that of another stream's damage before it."""
+    tampered(journal, "UPDATE events SET facts = x'80' WHERE position = 3")
+    tampered(journal, "DELETE FROM events WHERE position IN (20, 40)")
+    good, error = await read(journal, "a")
+    assert error is not None
+    assert (places(good), error.position) == (list(range(2, 20, 2)), 20)
+    _, told = await read_past(journal, "a")
+    assert [each.first for each in told] == [20, 40]
+    async with Journal.open(journal, registry=REGISTRY, read_only=True) as opened:
+        with pytest.raises(JournalCorrupt, match="position 40: "):
+            await opened.read_page("a", after=LENGTH // 2 - 1)
+
+
 async def test_a_tail_ends_where_the_journal_is_damaged(journal: Path) -> None:
     tampered(journal, "DELETE FROM events WHERE position = 8")
     async with Journal.open(journal, registry=REGISTRY, read_only=True) as opened:
