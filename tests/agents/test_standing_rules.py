@@ -22,6 +22,7 @@ from trouper import (
     UnknownRule,
     tool,
 )
+from trouper.audit import assert_replays
 from trouper.core.events import ActionPlanned, ApprovalDecided, RuleAdded, RuleUsed
 from trouper.core.rule_events import APPROVALS
 from trouper.errors import InvalidValue
@@ -154,6 +155,8 @@ async def test_uses_are_counted_over_parallel_calls_runs_and_restarts(tmp_path: 
         assert desk.world.effects == ["mail a"] * 4
         used = [event for event in await log(desk) if isinstance(event, RuleUsed)]
         assert len({event.action for event in used}) == len(used) == 3
+        # The last use that a rule allows contradicts nothing.
+        assert_replays(tmp_path / "journal.db")
 
 
 async def test_a_rule_ends_at_its_time(tmp_path: Path) -> None:

@@ -185,6 +185,15 @@ async def test_a_rule_that_had_been_revoked_or_was_for_something_else_let_nothin
     assert all("did not speak for it" in problem.message for problem in found)
 
 
+async def test_a_rule_that_had_been_used_up_let_nothing_run(golden_runs: Path, tmp_path: Path) -> None:
+    def used_up(_: str, event: object) -> object:
+        return evolve(event, uses=0) if isinstance(event, ev.RuleAdded) else event
+
+    found = await problems(await rewritten(golden_runs, tmp_path / "used.db", used_up))
+    assert found
+    assert all("had been used up" in problem.message for problem in found)
+
+
 async def test_a_run_whose_definition_was_taken_away_is_named(golden_runs: Path, tmp_path: Path) -> None:
     def without(_: str, event: object) -> object | None:
         return None if isinstance(event, ev.DefinitionRecorded) else event

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final, TypeAlias
 
+from attrs import evolve
+
 from trouper.approvals import SECOND
 from trouper.core.events import ActionPlanned, ActionReplanned
 from trouper.core.rules import Book, Planned, fitting
@@ -181,7 +183,9 @@ def _by_rules(book: Book, state: RunState, plan: Plan) -> Iterator[str]:
             action = f"{state.run}/{plan.action}"
             call = Planned(action, rule.session, state.agent, plan.tool, plan.identity, plan.arguments)
             moment = 0 if rule.until is None else min(0, rule.until - 1)
-            if rule not in fitting(book, call, now=moment):
+            # The use by this very call is in the same commit, and may stand before its plan.
+            before = evolve(rule, used=rule.used - {action})
+            if not fitting(Book(rules={name: before}), call, now=moment):
                 yield f"the standing rule {name} that let it run did not speak for it, or had been used up"
 
 
